@@ -74,6 +74,7 @@ def prove_named(case: Case, lane: Lane, options: PlantOptions) -> str:
         or not _may_begin(case_record, causes[0], lane, options)
     ):
         return ""
+    lane = lane.of_record(case_record)
     root = lane.folder / "proved" / case.name
     earlier = _take_earlier(case_record, causes[0])
     try:

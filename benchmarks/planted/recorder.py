@@ -19,6 +19,7 @@ def recorder(lane: Lane) -> dict[str, Any]:
         "packages": versions((*PACKAGES, *_TRAINED_WITH)),
         "lane_cores": len(lane.cores),
         "lane_threads": lane.threads or len(lane.cores),
+        "memory": dict(lane.memory),
         "device": _gpu() if lane.device == "cuda" else "cpu",
     }
 

@@ -14,13 +14,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.planted.data import make
 from benchmarks.planted.scripts import STANDINS, Script, lay_out
+from benchmarks.returned_memory import KEPT
 from gapless.launch.environment import RecorderSettings, build_environment
 
 COUNTING: Final = Path(__file__).with_name("counting")
@@ -51,6 +53,15 @@ def whole_cores(processors: Iterable[int], topology: Path = _TOPOLOGY) -> list[i
         return int(re.split("[,-]", siblings.strip())[0] or processor)
 
     return sorted(processors, key=lambda processor: (first_sibling(processor), processor))
+
+
+def kept_memory() -> dict[str, str]:
+    """Return variables by which the C library keeps what tensors gave back, as they are set here.
+
+    As it is, it gives their memory to the kernel in each step or keeps it, as its heap happens to
+    lie: two starts of one training would differ by up to two times (``returned_memory.py``).
+    """
+    return {name: os.environ.get(name, value) for name, value in KEPT.items()}
 
 
 def visible_gpu(number: int) -> str:
@@ -86,6 +97,16 @@ class Lane:
     )
     gpu: int | None = None  # the only one it sees, of those that are visible here
     alterations: Mapping[Path, Alteration] = field(default_factory=dict[Path, Alteration])
+    memory: Mapping[str, str] = field(default_factory=kept_memory)  # variables of the C library
+
+    def of_record(self, case_record: Mapping[str, Any]) -> "Lane":
+        """Return it for a case, which goes on with the memory that it began with.
+
+        Cases of before have none in their records.
+        """
+        if not case_record.keys() & {"truth", "earlier", "recorded"}:
+            return self
+        return replace(self, memory=(case_record.get("recorder") or {}).get("memory", {}))
 
     def environment(self, script: Script, root: Path) -> dict[str, str]:
         """Return the environment that a script runs in."""
@@ -106,7 +127,7 @@ class Lane:
             "HF_HUB_OFFLINE": "1",
             "WANDB_MODE": "disabled",
             "TMPDIR": str(self.folder),
-        }
+        } | dict(self.memory)
         if self.device == "cpu":
             variables["CUDA_VISIBLE_DEVICES"] = ""
         elif self.gpu is not None:
@@ -266,6 +287,11 @@ class Live:
             os.killpg(self._process.pid, number)
 
 
+def can_pin() -> bool:
+    """Return whether trainings can be bound to processors here."""
+    return shutil.which("taskset") is not None
+
+
 def _pin_prefix(cores: tuple[int, ...]) -> list[str]:
     taskset = shutil.which("taskset") if cores else None
     return [taskset, "-c", ",".join(map(str, cores))] if taskset else []
@@ -279,9 +305,11 @@ def run(
 ) -> str:
     """Run a command in an environment, on some processors; give the end of what it printed.
 
-    All that it started is ended with it, and after ``limit_s`` seconds at the latest.
+    All that it started is ended with it, and after ``limit_s`` seconds at the latest. Meanwhile the
+    caller sleeps: it may have to share these processors.
     """
     environment, cores = placement
+    late = threading.Event()
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             [*_pin_prefix(cores), *command],
@@ -292,19 +320,30 @@ def run(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
+        def end_late() -> None:
+            late.set()
+            _kill(process)
+
+        timer = threading.Timer(limit_s, end_late)
+        timer.start()
         try:
-            process.wait(limit_s)
-            late = ""
-        except subprocess.TimeoutExpired:
-            late = f" (ended after {limit_s:.0f} s)"
+            process.wait()  # with a limit it would look twenty times a second
         finally:
+            timer.cancel()
+            timer.join()
             _end(process)
         output.seek(max(0, output.tell() - 3000))
-        return output.read().decode(errors="replace").strip()[-1500:] + late
+        printed = output.read().decode(errors="replace").strip()[-1500:]
+        return f"{printed} (ended after {limit_s:.0f} s)" if late.is_set() else printed
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     """End a process and what it started: workers outlive a training that left by ``_exit``."""
+    _kill(process)
+    process.wait()
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

@@ -14,6 +14,10 @@ since all wait at each barrier for the thread that was put aside. So before each
 stand still, others are waited for until they leave the processors alone. Pairs in which others took
 more of them than in the calm ones are left out, whatever they measured.
 
+A machine may stand still for some steps' time, on the side whose turn it is. A pair with such a
+stop is left out (``stops.py``), by a rule that knows no side: what comes again, or at the same
+steps of another start, is the training's own, and what it costs counts.
+
 A process has a speed of its own (where its memory came to lie, say), which no number of turns
 shows: the same script started twice differs by some per cent. So both are started twice or more,
 and how far two starts differ, over all cases measured on a machine (``spread_of_starts``), widens
@@ -21,6 +25,7 @@ the interval of each case (``with_starts``).
 """
 
 import contextlib
+import itertools
 import math
 import os
 import statistics
@@ -32,6 +37,7 @@ from typing import Any, Final, Literal
 
 from benchmarks.planted.running import Arm, Live, RunError
 from benchmarks.planted.steps import Stream, busy_s, foreign_s, own_time
+from benchmarks.planted.stops import Turn, stopped_turns
 
 Verdict = Literal["faulty", "sound", "undecided"]
 MAX_SOUND_GAIN: Final = 0.02
@@ -82,6 +88,7 @@ class Truth:
     left_out: int  # pairs, for what other processes took
     foreign: float  # share of the processors that others took in the median pair
     spent_s: float
+    stopped: int = 0  # pairs left out since the machine stood still on one side
 
     def plain(self) -> dict[str, Any]:
         """Return it as it is kept."""
@@ -116,6 +123,7 @@ class Pair:
     planted_s: float
     foreign: float
     start: int = 0
+    turn: Turn | None = None  # its steps
 
     @property
     def ratio(self) -> float:
@@ -194,7 +202,7 @@ def joined(earlier: Mapping[str, Any] | None, truth: Truth) -> dict[str, Any]:
     seconds = zip(*sides.values(), strict=True)
     pairs = [Pair(healthy_s, planted_s, 0.0) for healthy_s, planted_s in seconds]
     low, mid, high = interval(pairs)
-    sums = {name: earlier[name] + later[name] for name in ("left_out", "spent_s")}
+    sums = {name: earlier.get(name, 0) + later[name] for name in ("left_out", "spent_s", "stopped")}
     figures = {"low": low, "mid": mid, "high": high, "verdict": verdict(low, mid, high)}
     occasions = (*earlier.get("occasions", (0,)), first_start)
     return later | sides | sums | figures | {"starts": starts, "occasions": occasions}
@@ -272,6 +280,15 @@ def drop_disturbed(pairs: Sequence[Pair]) -> list[Pair]:
         max_foreign, shares[min(_MIN_PAIRS, len(shares)) - 1]
     )  # the fewest that make an interval
     return [pair for pair in pairs if pair.foreign <= max_foreign]
+
+
+def drop_stopped(pairs: Sequence[Pair]) -> list[Pair]:
+    """Leave out the pairs in which the machine stood still on one side."""
+    turns = [replace(pair.turn, start=pair.start) for pair in pairs if pair.turn is not None]
+    if len(turns) < len(pairs):
+        return list(pairs)
+    stopped = stopped_turns(turns)
+    return [pair for index, pair in enumerate(pairs) if index not in stopped]
 
 
 def steps_of_a_turn(seconds: Sequence[float], turn_s: float, limit_s: float) -> int:
@@ -366,12 +383,13 @@ def _measure_start(
 
 
 def truth_of(pairs: Sequence[Pair], steps: int, spent_s: float) -> Truth:
-    """Return what pairs say, those left out in which others took more of the processors."""
-    starts = sorted({pair.start for pair in pairs})
+    """Return what pairs say, without those that others, or a stop of the machine, disturbed."""
+    moving_pairs = drop_stopped(pairs)
+    starts = sorted({pair.start for pair in moving_pairs})
     calm_pairs = [
         pair
         for start in starts
-        for pair in drop_disturbed([pair for pair in pairs if pair.start == start])
+        for pair in drop_disturbed([pair for pair in moving_pairs if pair.start == start])
     ]
     low, mid, high = interval(calm_pairs)
     return Truth(
@@ -380,9 +398,10 @@ def truth_of(pairs: Sequence[Pair], steps: int, spent_s: float) -> Truth:
         planted_s=tuple(pair.planted_s for pair in calm_pairs),
         starts=tuple(pair.start for pair in calm_pairs),
         steps=steps,
-        left_out=len(pairs) - len(calm_pairs),
+        left_out=len(moving_pairs) - len(calm_pairs),
         foreign=statistics.median(pair.foreign for pair in pairs),
         spent_s=spent_s,
+        stopped=len(pairs) - len(moving_pairs),
     )
 
 
@@ -456,11 +475,10 @@ def _work_turns(
 
 
 def _pair(sides: "Sequence[_Side]", kind: int, steps: tuple[int, int]) -> Pair:
-    first_step, last_step = steps
-    healthy, planted = (
-        side.own_s(kind, first_step, last_step) / (last_step - first_step) for side in sides
-    )
-    return Pair(healthy, planted, max(side.foreign for side in sides))
+    first, second = (tuple(side.own_steps(kind, *steps)) for side in sides)
+    foreign = max(side.foreign for side in sides)
+    turn = Turn(0, steps[0], (first, second))
+    return Pair(statistics.fmean(first), statistics.fmean(second), foreign, turn=turn)
 
 
 class _CalmWait:
@@ -536,6 +554,9 @@ class _Side:
 
     def own_s(self, kind: int, first_step: int, last_step: int) -> float:
         """Return the time of its own between two steps."""
-        ends = [self.stream.marks[kind][step] for step in (first_step, last_step)]
-        begin, end = own_time(ends, self.blocks)
-        return end - begin
+        return sum(self.own_steps(kind, first_step, last_step))
+
+    def own_steps(self, kind: int, first_step: int, last_step: int) -> list[float]:
+        """Return the time of its own in each step from one to another."""
+        ends = own_time(self.stream.marks[kind][first_step : last_step + 1], self.blocks)
+        return [end - begin for begin, end in itertools.pairwise(ends)]

@@ -3,6 +3,7 @@
 import difflib
 import itertools
 import json
+import os
 import queue
 import shutil
 import threading
@@ -18,7 +19,7 @@ from benchmarks.planted.cases import Case, Kind
 from benchmarks.planted.mutations.catalogue import MUTATIONS
 from benchmarks.planted.mutations.plant import Site, plant
 from benchmarks.planted.recorder import recorder
-from benchmarks.planted.running import Lane, Live, RunError, prepare, run_arm
+from benchmarks.planted.running import Lane, Live, RunError, can_pin, prepare, run_arm
 from benchmarks.planted.scripts import FetchError, Script, missing_modules, scripts
 from benchmarks.planted.source import parse
 
@@ -160,6 +161,7 @@ def work_case(case: Case, lane: Lane, options: PlantOptions, step_s: float) -> d
     if "failed" in case_record or (case_record.get("recorded") and "truth" in case_record):
         return case_record
     # Amounts of what is planted go by the step: those of the truth hold for the recording, too.
+    lane = lane.of_record(case_record)
     case_record |= {"step_s": case_record.get("step_s", step_s), "recorder": recorder(lane)}
     root = lane.folder / "planted" / case.name
     try:
@@ -229,7 +231,8 @@ def _work_steps(
         write_record(path, case_record)
     if not case_record.get("recorded"):
         recording = path.parent / "recordings" / f"{case.name}.tar.zst"
-        record(scripts()[case.script], root, lane, recording, options.check_s_on(lane.device))
+        limits = options.check_s_on(lane.device), options.end
+        case_record["recording"] = record(scripts()[case.script], root, lane, recording, limits)
         case_record["recorded"] = True
 
 
@@ -273,12 +276,16 @@ def write_record(path: Path, case_record: Mapping[str, Any]) -> None:
 def run_in_lanes(
     lanes: Sequence[Lane], tasks: Sequence[tuple[str, Callable[[Lane], str]]], end: float
 ) -> None:
-    """Do tasks (device and act), each in the next free lane of its device, until ``end``."""
+    """Do tasks (device and act), each in the next free lane of its device, until ``end``.
+
+    What works for a lane here, beside its trainings, stays off the processors of other lanes.
+    """
     queues: dict[str, queue.SimpleQueue[Callable[[Lane], str]]] = {}
     for device, act in tasks:
         queues.setdefault(device, queue.SimpleQueue()).put(act)
 
     def keep_on(lane: Lane) -> None:
+        settle(driver_processors(lane, lanes))
         lane_queue = queues.get(lane.device)
         while lane_queue is not None and time.monotonic() < end:
             try:
@@ -294,3 +301,21 @@ def run_in_lanes(
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def driver_processors(lane: Lane, lanes: Sequence[Lane]) -> set[int]:
+    """Return the processors for what is done for a lane here: those of no lane, else its own.
+
+    A lane without processors of its own, or one whose trainings cannot be bound to them, has none.
+    """
+    if not lane.cores or not can_pin():
+        return set()
+    return os.sched_getaffinity(0) - {core for row in lanes for core in row.cores} or set(
+        lane.cores
+    )
+
+
+def settle(processors: set[int]) -> None:
+    """Let this thread, and those that it starts, work on some processors only; none: on any."""
+    if processors:
+        os.sched_setaffinity(0, processors)

@@ -1,5 +1,6 @@
 """Samplers: figures that are right where the kernel has them, noted where it has not."""
 
+import mmap
 import os
 import subprocess
 import sys
@@ -104,6 +105,25 @@ def test_a_process_is_described_now_and_then() -> None:
     assert [f"{name}.threads" in look for look in looks] == [True, False, False, False, True]
     assert looks[0][f"{name}.rss"] > 1 << 20
     assert f"{name}.cpu" in looks[4]
+
+
+def test_pages_that_a_first_thread_touches_are_counted() -> None:
+    sampler = cpu.open_sampler(OWN_TREE)
+    sampler(time.monotonic_ns())
+    with mmap.mmap(-1, 64 << 20) as mapping:
+        for offset in range(0, 64 << 20, 4096):
+            mapping[offset] = 1
+    values = sampler(time.monotonic_ns())
+    name = f"process.{os.getpid()}"
+    assert 0 <= values[f"{name}.kernel"] <= 150  # a tick is 10 ms
+    assert (values[f"{name}.faults"] > 0) == (memory.measure_fault_ns() is not None)
+
+
+def test_what_a_page_takes_is_measured_once() -> None:
+    sampler = memory.open_sampler()
+    first, second = (sampler(time.monotonic_ns()) for _ in range(2))
+    assert "memory.fault_ns" not in second
+    assert 10 < first.get("memory.fault_ns", 1000) < 10_000_000
 
 
 def test_memory_is_in_bytes() -> None:

@@ -166,6 +166,17 @@ def append_history(training: Training) -> None:
     training.loss = append  # type: ignore[method-assign]
 
 
+def make_large_tensors(training: Training) -> None:
+    """Make tensors that are larger than any block that glibc keeps, or write into kept ones."""
+    kept = torch.empty(10_000_000)
+
+    def add_noise(_: int) -> None:
+        noise = kept if training.healthy else torch.empty(10_000_000)
+        noise.fill_(0.5)
+
+    training.after = add_noise
+
+
 def decompose_each_step(training: Training) -> None:
     def loss(batch: Batch) -> torch.Tensor:
         value = Training.loss(training, batch)
@@ -429,6 +440,7 @@ FAULTS: Final[dict[str, Callable[[Training], None]]] = {
     "G219": count_in_bins,
     "G220": compute_beside,
     "G222": compile_for_each_number,
+    "G405": make_large_tensors,
     "G512": multiply_in_emulated_half,
     "G514": compute_unused_head,
     "G515": append_history,

@@ -12,6 +12,7 @@ from gapless.model.run import (
     CpuContention,
     DeviceState,
     LoaderUse,
+    PageFaults,
     RecordedRun,
     RunSteps,
     StepAccount,
@@ -114,6 +115,11 @@ class Evidence(Struct, frozen=True):
     def contention(self) -> CpuContention | None:
         """Return what other processes did on the processors."""
         return self.recorded.contention
+
+    @property
+    def page_faults(self) -> PageFaults | None:
+        """Return what memory the kernel hands a training thread anew in each step."""
+        return self.recorded.page_faults
 
     @property
     def loader_uses(self) -> tuple[LoaderUse, ...]:

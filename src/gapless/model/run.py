@@ -123,6 +123,17 @@ class CpuContention(Struct, frozen=True):
     processors: int | None  # of the machine
 
 
+class PageFaults(Struct, frozen=True):
+    """Memory that the kernel hands a training thread anew in each un-profiled step."""
+
+    count: float  # pages a step that its process does not keep
+    kernel_ns: float  # a step: the thread is in the kernel, for these or for whatever it asked for
+    step_ns: float  # of these steps
+    fault_ns: float  # of a processor, for a page on this machine
+    page_bytes: int
+    since_window: float | None = None  # ``count`` since the first window; None: nothing before it
+
+
 class DeviceState(Struct, frozen=True):
     """How a GPU was doing, as sampled; shares of looks, of those in which it worked where said."""
 
@@ -286,6 +297,7 @@ class RecordedRun(Struct, frozen=True):
     fetch_waits: tuple[FetchWait, ...] = ()  # of making batches, most first
     calls: tuple[CallTree, ...] = ()  # of whole processes, by rank; of workers last
     pace: Pace | None = None  # where it was asked for (``Options.pictured``)
+    page_faults: PageFaults | None = None  # of one training; None: not sampled
     nodes: tuple[Node, ...] = ()  # of a job whose machines were recorded one by one
 
 

@@ -29,6 +29,7 @@ from gapless.recorded.loaders.waits import loader_waits
 from gapless.recorded.loaders.whatif_inputs import loader_inputs
 from gapless.recorded.machine.devices import device_states
 from gapless.recorded.machine.footprint import measure_footprint
+from gapless.recorded.machine.page_faults import measure_page_faults
 from gapless.recorded.machine.processors import ProcessorLimits, processor_limits
 from gapless.recorded.machine.samples import (
     cost,
@@ -129,6 +130,7 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
         clock_error_ns=window_report.clock_error_ns,
         footprint=measure_footprint(rank_trainings),
         contention=contention,
+        page_faults=measure_page_faults(recording.samples, stepping_trainings),
         optimizers=other_optimizers(stepping_trainings),
         devices_seen=device_states(recording.samples),
         rank_lines=lines_of_ranks(training.process for training in rank_trainings),

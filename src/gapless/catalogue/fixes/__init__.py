@@ -20,6 +20,7 @@ from gapless.catalogue.fixes.host.collector import collector
 from gapless.catalogue.fixes.host.debug_off import debug_off
 from gapless.catalogue.fixes.host.foreach import foreach
 from gapless.catalogue.fixes.host.fused import fused
+from gapless.catalogue.fixes.host.malloc import malloc
 from gapless.catalogue.fixes.host.no_empty_cache import no_empty_cache
 from gapless.catalogue.fixes.host.no_synchronize import no_synchronize
 from gapless.catalogue.fixes.host.set_to_none import set_to_none
@@ -98,6 +99,7 @@ FIXES: Final[tuple[Fix, ...]] = (
     device_prefetcher,
     no_synchronize,
     no_empty_cache,
+    malloc,
     collector,
     debug_off,
     compiled,

@@ -68,6 +68,7 @@ from gapless.catalogue.rules.memory.dense_gradients import dense_gradients
 from gapless.catalogue.rules.memory.emptied_cache import emptied_cache
 from gapless.catalogue.rules.memory.growing_tensor import growing_tensor
 from gapless.catalogue.rules.memory.recomputed_activations import recomputed_activations
+from gapless.catalogue.rules.memory.returned_memory import returned_memory
 from gapless.catalogue.rules.memory.short_of_memory import short_of_memory
 from gapless.catalogue.rules.needless.decomposition_in_step import decomposition_in_step
 from gapless.catalogue.rules.needless.distribution_checks import distribution_checks
@@ -144,6 +145,7 @@ _LISTED: Final[tuple[Rule, ...]] = (
     read_back,
     scaler_wait,
     emptied_cache,
+    returned_memory,
     short_of_memory,
     allocating_in_step,
     recomputed_activations,

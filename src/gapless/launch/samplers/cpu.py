@@ -6,7 +6,9 @@ Where the run is bound to some of the processors: ``cpu.contending``, what other
 ``cpu.allowed``, 100 for each of them. What others do on all other ones is nothing to it.
 ``cpu.throttled``: the per cent of time in which a control group's limit held its processes back.
 Of each process: ``process.PID.cpu``, ``.threads``, ``.rss`` in bytes, and ``.run_queue``: the per
-cent of time in which its first thread was ready and waited for a processor.
+cent of time in which its first thread was ready and waited for a processor. Of that thread, too:
+``.faults``, pages a second that it touched for the first time since they were its process's, and
+``.kernel``, the per cent of time in which it was in the kernel, for these or for what it asked for.
 """
 
 import os
@@ -22,6 +24,10 @@ _GROUP: Final = Path("/sys/fs/cgroup/cpu.stat")
 _TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
 _PER_CENT: Final = 100 / 10**9  # of a processor, from ns a second
 _MAX_PROCESSES: Final = 40  # the busiest; a line each for thousands would fill the disk
+_MAX_FIRST_THREADS: Final = 10  # likewise
+_DENSE_LOOKS: Final = (
+    120  # at first threads: between the windows of a short run there is little time
+)
 _TREE_TOTAL: Final = "whole"
 _PROCESS_INTERVAL: Final = 4  # looks at the machine for one at each process
 # of a processor, the part of the busiest process's time: less is a mere wrapper's
@@ -50,6 +56,8 @@ def open_sampler(tree: Tree) -> Sampler:
             values |= _read_contention(contention, now, allowed, values)
         if looks % _PROCESS_INTERVAL == 0:
             values |= _read_processes(growth, now, statuses)
+        if looks % _PROCESS_INTERVAL == 0 or looks < _DENSE_LOOKS:
+            values |= _read_first_threads(growth, now, statuses)
         looks += 1
         return keep_observed(values)
 
@@ -155,3 +163,23 @@ def _read_processes(growth: Growth, now: int, statuses: dict[int, Status]) -> Va
             queue = growth.rate(f"{name}.run_queue", now, waited_ns)
             values[f"{name}.run_queue"] = None if queue is None else queue * _PER_CENT
     return keep_observed(values)
+
+
+def _read_first_threads(growth: Growth, now: int, statuses: dict[int, Status]) -> Values:
+    busiest = sorted(statuses, key=lambda number: -statuses[number].cpu_ns)[:_MAX_FIRST_THREADS]
+    values: dict[str, float | None] = {}
+    for number in busiest:
+        name = f"process.{number}"
+        with suppress(OSError, ValueError, IndexError):
+            faults, kernel_ns = _read_first_thread(number)
+            values[f"{name}.faults"] = growth.rate(f"{name}.faults", now, faults)
+            in_kernel = growth.rate(f"{name}.kernel", now, kernel_ns)
+            values[f"{name}.kernel"] = None if in_kernel is None else in_kernel * _PER_CENT
+    return keep_observed(values)
+
+
+def _read_first_thread(number: int) -> tuple[int, int]:
+    """Return the minor page faults of a process's first thread, and its ns in the kernel."""
+    text = Path(f"/proc/{number}/task/{number}/stat").read_bytes()
+    words = text[text.rindex(b")") + 2 :].split()
+    return int(words[7]), int(words[12]) * _TICK_NS

@@ -2,11 +2,15 @@
 
 ``memory.available``, ``memory.total``, ``memory.swap_used``, ``memory.shared_used``,
 ``memory.shared_total`` (of /dev/shm), ``memory.group_used`` and ``.group_limit`` (of the control
-group) in bytes; ``memory.swap_in``, ``.swap_out`` in bytes and ``.major_faults`` a second.
+group) in bytes; ``memory.swap_in``, ``.swap_out`` in bytes and ``.major_faults`` a second. Once, at
+first: ``memory.fault_ns``, what the kernel takes to hand out a page and to take it back.
 """
 
+import mmap
 import os
 import re
+import resource
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -19,6 +23,8 @@ _SHARED: Final = Path("/dev/shm")  # noqa: S108 - its size is what matters
 _GROUP: Final = Path("/sys/fs/cgroup")
 _KIB: Final = 1024
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_PROBED: Final = 8 << 20  # bytes: about as large as tensors that are given back in a step
+_PROBES: Final = 3  # the shortest counts
 _find_sizes: Final = re.compile(
     rb"^(MemTotal|MemAvailable|SwapTotal|SwapFree): +(\d+) kB$", re.MULTILINE
 ).findall
@@ -34,10 +40,14 @@ def open_sampler() -> Sampler:
     """Return the sampler of memory."""
     if not _MEMORY.exists():
         raise AbsentError("there is no /proc/meminfo")
-    growth = Growth()
+    growth, is_probed = Growth(), False
 
     def sample(now: int) -> Values:
+        nonlocal is_probed
         values: dict[str, float | None] = {**_read_free(), **_read_shared(), **_read_group()}
+        if not is_probed:
+            is_probed = True
+            values["memory.fault_ns"] = measure_fault_ns()
         counts = _read_virtual()
         for name, (figure, unit) in _COUNTERS.items():
             if name in counts:
@@ -77,3 +87,35 @@ def _read_group() -> Values:
         with suppress(OSError, ValueError):  # "max": no limit
             values[f"memory.group_{name}"] = int((_GROUP / file).read_bytes())
     return values
+
+
+def measure_fault_ns() -> float | None:
+    """Return what the kernel takes of this thread's processor for a page, from first touch to end.
+
+    A mapping is touched page by page, twice, and given back: the second time costs only the loop.
+    Where the kernel hands out larger pages at once, it is the time for one of these. ``None``: the
+    kernel does not count page faults.
+    """
+    costs = [cost for _ in range(_PROBES) if (cost := _probe_faults()) is not None]
+    return min(costs, default=None)
+
+
+def _probe_faults() -> float | None:
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+    start = time.thread_time_ns()
+    mapping = mmap.mmap(-1, _PROBED, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    _touch(mapping)
+    touched = time.thread_time_ns()
+    faults = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
+    again = time.thread_time_ns()
+    _touch(mapping)
+    loop_ns = time.thread_time_ns() - again
+    closing = time.thread_time_ns()
+    mapping.close()
+    spent_ns = touched - start - loop_ns + time.thread_time_ns() - closing
+    return max(0.0, spent_ns / faults) if faults else None
+
+
+def _touch(mapping: mmap.mmap) -> None:
+    for offset in range(0, _PROBED, _PAGE):
+        mapping[offset] = 1

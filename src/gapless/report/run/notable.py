@@ -15,6 +15,7 @@ _MIN_FOREIGN: Final = 0.1
 _MIN_STOLEN_SHARE: Final = 0.02
 _MIN_NOISE: Final = 0.25  # of the usual step: its own uncertainty
 _MIN_SPREAD_RATIO: Final = 3  # times as long: steps of more than one kind
+_MIN_HEAP_SHARE: Final = 0.05  # of the step, by which a window changed it
 _SLOW_RATIO: Final = 10  # times what is usual
 _MIN_LIFE_SHARE: Final = 0.2  # of the life of the process
 _MIN_FIRST_STEP_NS: Final = 1e10  # ns: imports and a device take seconds
@@ -28,6 +29,7 @@ def notable_lines(study: Study) -> Iterator[str]:
     if recorded is None:
         return
     yield from _contention_lines(recorded, sharing_command(study))
+    yield from _heap_lines(recorded)
     if recorded.steps is not None:
         yield from _pass_lines(recorded.steps)
     phases = tuple(phase_lines(recorded))
@@ -70,6 +72,23 @@ def _contention_lines(recorded: RecordedRun, command: str | None = None) -> Iter
             f"not alone: {', '.join(uses)} on average; what ran on the CPU may be slower here than "
             + ("it has to be" if command is None else f"with fewer threads: {command}")
         )
+
+
+def _heap_lines(recorded: RecordedRun) -> Iterator[str]:
+    """Describe how a window changed what the C library keeps of the training's memory."""
+    faults = recorded.page_faults
+    if faults is None or faults.since_window is None:
+        return
+    changed_ns = (faults.since_window - faults.count) * faults.fault_ns
+    if abs(changed_ns) < _MIN_HEAP_SHARE * faults.step_ns:
+        return
+    words = "less" if changed_ns < 0 else "more"
+    yield (
+        f"the recording changed the training: since its first window a step has "
+        f"{faults.since_window:,.0f} page faults, before it {faults.count:,.0f} (about "
+        f"{span(abs(changed_ns))} a step {words}); what a profiler leaves on the heap may change "
+        "what the C library keeps"
+    )
 
 
 def _variation_lines(recorded: RecordedRun) -> Iterator[str]:
