@@ -55,9 +55,7 @@ def find_framework(evidence: Evidence) -> str | None:
         calls = (call for call in evidence.call_lines if call.share >= _MIN_LOOP_SHARE)
         times = [(call.callee_file.replace("\\", "/"), call.share) for call in calls]
     time_by_framework = {
-        name: max(
-            (time for file, time in times if path.search(file.replace("\\", "/"))), default=0.0
-        )
+        name: max((time for file, time in times if path.search(file)), default=0.0)
         for name, path in _LOOPS.items()
     }
     name = max(time_by_framework, key=lambda candidate: time_by_framework[candidate])
