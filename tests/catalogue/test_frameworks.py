@@ -1,24 +1,35 @@
 """Fixes in the terms of a framework: by the names of its modules alone, as windows show them."""
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.declare import listing
 from gapless.catalogue.declare.listing import parse_request
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import example_use, example_workers, source_line
-from gapless.catalogue.frameworks.frameworks import find_advice, find_framework
+from gapless.catalogue.frameworks.frameworks import (
+    find_advice,
+    find_framework,
+    find_part,
+    find_place,
+    is_of_framework,
+)
 from gapless.catalogue.frameworks.terms import (
     CAUSE_ADVICE,
     FIX_ADVICE,
     FRAMEWORK_TITLES,
     LIBRARY_ADVICE,
     LIBRARY_TITLES,
+    PLACES,
 )
 from gapless.catalogue.rules import RULES
 from gapless.catalogue.rules.input.loader_in_training_process import loader_in_training_process
+from gapless.model.edit import Location
 from gapless.model.evidence import Evidence
+from gapless.model.facts import Loader
 from gapless.model.finding import Detection
+from gapless.model.host_code import CallLine, HotLine
 
 _TRAINER = source_line("transformers/trainer.py", 2230, "train", host=1, total=80)
 _FIT = source_line("/env/site-packages/lightning/pytorch/loops/fit_loop.py", 201, "run", total=80)
@@ -113,4 +124,38 @@ def test_all_that_is_advised_is_a_fix_or_a_cause() -> None:
     cause_groups = (*CAUSE_ADVICE.values(), *LIBRARY_ADVICE.values())
     assert all(cause in names for causes in cause_groups for cause in causes)
     assert set(FIX_ADVICE) | set(CAUSE_ADVICE) == set(FRAMEWORK_TITLES)
+    assert set(PLACES) < set(FRAMEWORK_TITLES)
     assert set(LIBRARY_ADVICE) == set(LIBRARY_TITLES)
+
+
+def test_the_line_that_runs_the_whole_loop_gives_way_to_the_frameworks_words() -> None:
+    fit = Location("train.py", 21, "<module>")
+    whole = HotLine("training", "train.py", 21, "<module>", count=99, share=0.99)
+    half = replace(whole, share=0.5)
+    evidence = loop_evidence(_TRAINER, whole)
+    assert find_place(evidence, "loader", fit) == "in Trainer's train_dataloader"
+    assert find_place(evidence, "optimizer", fit) == "in Trainer's optimizer step"
+    assert find_place(evidence, None, fit) is None
+    assert find_place(evidence, "loader", replace(fit, line=22)) is None
+    assert find_place(loop_evidence(_TRAINER, half), "loader", fit) is None
+    assert find_place(loop_evidence(whole), "loader", fit) is None
+
+
+def test_without_stacks_of_a_window_sampled_calls_tell_the_framework() -> None:
+    call = CallLine("train.py", 21, "<module>", "/env/transformers/trainer.py", "train", 0.97)
+    assert find_framework(loop_evidence(call)) == "transformers"
+    assert find_framework(loop_evidence(replace(call, share=0.5))) is None
+    assert find_framework(loop_evidence(*_NAMED, call)) is None
+
+
+def test_files_of_frameworks_are_not_the_users() -> None:
+    assert is_of_framework("sentence_transformers/losses/ranking.py")
+    assert not is_of_framework("model.py")
+    assert not is_of_framework("my_transformers/trainer.py")
+
+
+def test_a_cause_is_about_what_its_rule_looks_at() -> None:
+    assert find_part((Loader,), ()) == "loader"
+    assert find_part((), (parse_request("fused"),)) == "optimizer"
+    assert find_part((), (parse_request("more-workers"),)) is None
+    assert find_detection(loop_evidence(_TRAINER)).part == "loader"

@@ -22,7 +22,7 @@ from gapless.model.run import CpuContention
 from gapless.model.study import Study
 from gapless.model.trial import Side, Trial
 from gapless.model.trial import TrialVerdict as Shown
-from gapless.report.brief import brief_screen
+from gapless.report.brief import brief_screen, whole_clauses
 from gapless.report.forms import write_ended_run
 from gapless.report.run.notable import notable_lines
 from gapless.report.sections.causes import harmless_lines
@@ -334,3 +334,34 @@ def test_a_step_that_is_one_pass_is_said_to_be() -> None:
     assert "40 of them make a step of the optimizer" in text
     assert "its own call takes 600 ms of it (15 %)" in text
     assert "backward pass" not in notable_text(plain)
+
+
+def test_what_is_left_out_of_advice_begins_after_a_whole_clause() -> None:
+    sorted_text = "sort rows by length (a sampler that sorts some rows and shuffles)"
+    assert whole_clauses(f"{sorted_text}, or pack them (nested") == f"{sorted_text}, or pack them"
+    assert whole_clauses(f"{sorted_text}, or pack") == sorted_text
+    assert whole_clauses("one clause that is not at its") == "one clause that is not at its"
+    assert whole_clauses("short; the other clause is most of it") == (
+        "short; the other clause is most of it"
+    )
+
+
+def test_of_two_values_of_a_fix_the_one_that_was_priced_is_typed(study: Study) -> None:
+    finding = DIAGNOSIS.findings[0]
+    requests = (FixRequest("more-workers", "2"), FixRequest("more-workers", "1"))
+    both = replace(finding, detection=replace(finding.detection, helps=requests))
+    priced = replace(study, proposals=(replace(WORKERS, value="1"),))
+    assert rows(priced, both) == [("4.60× [4.10 … 5.00]", "--fix more-workers=1")]
+
+
+def test_where_a_fix_asks_for_a_permission_one_that_gives_more_freely_is_next(study: Study) -> None:
+    first, second = DIAGNOSIS.findings[0], AT_STAKE
+    codes = (first.detection.code,), (second.detection.code,)
+    risky = replace(WORKERS, remedies=codes[0], applicability=Applicability.RISKY)
+    free = replace(WORKERS, fix="fused", remedies=codes[1], speedup=Estimate(4.9, 5.0, 5.1))
+    named = replace(study.diagnosis or DIAGNOSIS, findings=(first, second), to_try=())
+    shown = replace(study, diagnosis=named, proposals=(risky, free))
+    assert next_step(shown)[0] == "gapless try --fix fused"
+    lesser = replace(free, speedup=Estimate(1.1, 1.2, 1.3))
+    asked = next_step(replace(shown, proposals=(risky, lesser)))[0]
+    assert asked == "gapless try --fix more-workers --risky"

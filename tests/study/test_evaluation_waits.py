@@ -112,3 +112,24 @@ def test_the_report_of_an_evaluation_names_the_loader_that_it_waits_for() -> Non
     account = study.recorded.account
     assert account is not None
     assert sum(account.account.leaves.values()) == account.account.wall_ns
+
+
+def test_a_loader_of_a_process_that_only_tests_has_no_share_of_steps() -> None:
+    trainer = Log(pid=11, rank=None, end=1000)
+    trainer.add_fact("loader", TRAINING, ("train.py", 10), num_workers=0)
+    tester = Log(pid=10, rank=None, end=1000)
+    tester.add_fact("loader", VALIDATION, ("train.py", 20), num_workers=0)
+    for step in range(20):
+        start = 100 + 40 * step
+        trainer.add_mark("next", start, start + 10, value=step, subject=TRAINING)
+        trainer.add_steps(start + 39)
+        tester.add_mark("next", start, start + 30, value=step, subject=VALIDATION)
+    rows = [
+        charge_training(run, loader_waits(run)) for run in trainings(recording(trainer, tester))
+    ]
+    uses = {use.id: use for use in loader_uses(rows)}
+    assert uses[TRAINING].share == pytest.approx(0.25, abs=0.01)
+    assert uses[VALIDATION].share is None
+    assert uses[VALIDATION].waits == 20
+    alone = loader_uses([row for row in rows if row.training.process.pid == tester.pid])
+    assert alone[0].share == pytest.approx(0.75, abs=0.02)

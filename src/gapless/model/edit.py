@@ -122,6 +122,7 @@ class Proposal(Struct, frozen=True):
     after: tuple[str, ...] = ()  # other fixes, with which together it was predicted as well
     together: Estimate | None = None  # what they and this one bring, replayed together
     outcome: Outcome | None = None  # where a step would go with this one alone; None: not replayed
+    value: str | None = None  # that it was requested with
 
 
 def edit_to_json(edit: Edit) -> dict[str, Any]:

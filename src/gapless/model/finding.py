@@ -45,6 +45,8 @@ class Detection(Struct, frozen=True):
     by_function: bool = False
     # The first and the last of the lines that it is about, where ``location`` is one of several.
     line_range: tuple[int, int] | None = None
+    part: str | None = None  # of the training that it is about: "loader", "optimizer"
+    place: str | None = None  # "in Trainer's optimizer step", where the line runs the whole loop
     rank: int | None = None  # that has it, and makes the others wait
     host: str | None = None  # that has it: no line of the user's is to blame
 

@@ -144,7 +144,7 @@ def _add_open_owner(
     words = (
         "nothing sure was found that could be changed about that"
         if unsure is None
-        else f"{_name_cause(unsure)} may be part of that"
+        else f"{_name_cause(unsure, verdict.sentence)} may be part of that"
     )
     return replace(verdict, sentence=f"{verdict.sentence}; {words}")
 
@@ -165,13 +165,13 @@ def _find_unsure(findings: Sequence[Finding]) -> Detection | None:
     return None if surest is None else findings[surest].detection
 
 
-def _name_cause(detection: Detection) -> str:
+def _name_cause(detection: Detection, sentence: str = "") -> str:
+    """Return the name of a cause, with its place or line unless a sentence has named it."""
+    if detection.place is not None:
+        return f"{detection.name} {detection.place}"
     location = detection.location
-    return (
-        detection.name
-        if location is None
-        else f"{detection.name} ({PurePath(location.file).name}:{location.line})"
-    )
+    line = "" if location is None else f"{PurePath(location.file).name}:{location.line}"
+    return detection.name if not line or line in sentence else f"{detection.name} ({line})"
 
 
 def _describe_unchecked(evidence: Evidence, abstentions: Sequence[Abstention]) -> str:

@@ -16,6 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from gapless.capture.source_lines import is_library
+from gapless.catalogue.frameworks.frameworks import find_place
 from gapless.catalogue.queries.between_operators import PYTHON_LEAVES
 from gapless.catalogue.queries.samples import is_function_of
 from gapless.catalogue.queries.step_lines import find_step_lines
@@ -57,7 +58,12 @@ def place(detection: Detection, evidence: Evidence) -> Detection:
         if isinstance(change, Omit):
             exact_locations += [change.line, _locate_waits(evidence, change.names)]
     is_exact = location is None or location in exact_locations
-    return replace(detection, location=location, by_function=not is_exact)
+    return replace(
+        detection,
+        location=location,
+        by_function=not is_exact,
+        place=find_place(evidence, detection.part, location),
+    )
 
 
 def locate(detection: Detection, evidence: Evidence) -> Location | None:

@@ -98,7 +98,8 @@ def _make_offers(
     for request, codes in codes_by_request.items():
         for proposal in listing.propose_requested(request, facts):
             if not changes_nothing(proposal):
-                yield _make_offer(prices, effects, request, replace(proposal, remedies=codes))
+                named = replace(proposal, remedies=codes, value=request.value)
+                yield _make_offer(prices, effects, request, named)
 
 
 def _make_offer(prices: Prices, effects: Effects, request: FixRequest, proposal: Proposal) -> Offer:

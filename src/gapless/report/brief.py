@@ -1,5 +1,6 @@
 """The first screen: why a step takes so long, where it goes, three causes, the one next command."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Final
@@ -32,6 +33,8 @@ _MAX_SELDOM_LINES: Final = 3  # of what was seen too seldom to price: what it is
 _DIM: Final = "bright_black"
 _RUN_SECTIONS: Final = "loaders | steps | machine | replay"
 _TRACE_SECTIONS: Final = "kernels | operators | steps"
+_CLAUSE_ENDS: Final = re.compile(r"(?<=[.;:]) |,? or (?=\w)| (?=\()")
+_MIN_WHOLE_SHARE: Final = 0.5  # of the lines that fit: what is whole must fill so much of them
 _HEADS: Final = ("cause", "step gets", "with (gapless try …)")
 
 
@@ -136,10 +139,25 @@ def _causes(rows: Sequence[CauseRow], pen: Pen) -> Iterator[Text]:
 
 def _detail(text: str, pen: Pen, max_lines: int) -> Iterator[Text]:
     """Return a few lines of what is known about a cause; omissions are marked."""
-    lines = fold(text, pen.width - 7, _DIM)
-    for index, line in enumerate(lines[:max_lines]):
-        is_cut = index + 1 == max_lines < len(lines)
-        yield Text.assemble("     ", line, (" …" if is_cut else "", _DIM))
+    width = pen.width - 7
+    lines = fold(text, width, _DIM)
+    is_cut = len(lines) > max_lines
+    if is_cut:
+        fitting = " ".join(line.plain for line in lines[:max_lines])
+        lines = fold(whole_clauses(fitting), width, _DIM)
+    for line in lines:
+        yield Text.assemble("     ", line, (" …" if is_cut and line is lines[-1] else "", _DIM))
+
+
+def whole_clauses(text: str) -> str:
+    """Return the start of a text up to its last clause that is whole, if that is most of it."""
+    ends = [
+        match.start()
+        for match in _CLAUSE_ENDS.finditer(text)
+        if text.count("(", 0, match.start()) == text.count(")", 0, match.start())
+    ]
+    end = max(ends, default=0)
+    return text[:end] if end >= _MIN_WHOLE_SHARE * len(text) else text
 
 
 def _row_text(row: Sequence[str], widths: Sequence[int], number: str = "") -> str:

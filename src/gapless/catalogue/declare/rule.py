@@ -7,7 +7,7 @@ from typing import Any, Final, get_type_hints
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gapless.catalogue.frameworks.frameworks import add_advice
+from gapless.catalogue.frameworks.frameworks import add_advice, find_part
 from gapless.model.change import Change
 from gapless.model.edit import FixRequest, Location
 from gapless.model.evidence import Evidence, NotObservedError
@@ -61,7 +61,9 @@ class Rule(Struct, frozen=True):
         return tuple(
             dict.fromkeys(answer for answer in answers if isinstance(answer, Abstention))
         ) + tuple(
-            add_advice(evidence, answer) for answer in answers if isinstance(answer, Detection)
+            add_advice(evidence, replace(answer, part=find_part(needs, answer.helps)))
+            for answer in answers
+            if isinstance(answer, Detection)
         )
 
     def _check_combination(

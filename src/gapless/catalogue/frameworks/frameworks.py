@@ -5,7 +5,7 @@ its arguments: what a fix names (``DataLoader(num_workers=…)``) is in no line 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec.structs import replace
@@ -16,9 +16,11 @@ from gapless.catalogue.frameworks.terms import (
     FRAMEWORK_TITLES,
     LIBRARY_ADVICE,
     LIBRARY_TITLES,
+    PLACES,
 )
-from gapless.model.edit import FixRequest
+from gapless.model.edit import FixRequest, Location
 from gapless.model.evidence import Evidence
+from gapless.model.facts import Loader, Optimizer
 from gapless.model.finding import Detection
 
 _LOOPS: Final = {  # modules whose functions run the loop of a training
@@ -35,27 +37,37 @@ _LOOPS: Final = {  # modules whose functions run the loop of a training
         ("accelerate", r"accelerate/(accelerator|data_loader|optimizer)\.py$"),
     )
 }
+_OPTIMIZER_FIXES: Final = frozenset({"fused", "foreach"})
+_MIN_LOOP_SHARE: Final = 0.9  # of the training thread's samples: its line runs the whole loop
 _DERIVED: Final = {"transformers": "sentence_transformers"}  # framework → the one derived from it
+
+
+def is_of_framework(file: str) -> bool:
+    """Return whether a file, by its path within the packages, is one of a framework's own."""
+    return re.split(r"[/\\]", file)[0] in _LOOPS
 
 
 def find_framework(evidence: Evidence) -> str | None:
     """Return the framework whose functions run the loop; ``None`` if none was seen to.
 
     It is the one with the function that most time of the window with stacks went through: the
-    outermost of those that call one another.
+    outermost of those that call one another. Where no window has stacks, it is the one whose
+    function the user's code was sampled to be in nearly all the time.
     """
-    lines = [
-        (line.file.replace("\\", "/"), line.host_total_ns) for line in evidence.study.tables.lines
-    ]
-    ns_by_framework = {
-        name: max((ns for file, ns in lines if path.search(file)), default=0)
+    lines = evidence.study.tables.lines
+    times = [(line.file.replace("\\", "/"), float(line.host_total_ns)) for line in lines]
+    if not times and not evidence.is_trace_only:
+        calls = (call for call in evidence.call_lines if call.share >= _MIN_LOOP_SHARE)
+        times = [(call.callee_file.replace("\\", "/"), call.share) for call in calls]
+    time_by_framework = {
+        name: max((time for file, time in times if path.search(file)), default=0.0)
         for name, path in _LOOPS.items()
     }
-    name = max(ns_by_framework, key=lambda candidate: ns_by_framework[candidate])
+    name = max(time_by_framework, key=lambda candidate: time_by_framework[candidate])
     derived = _DERIVED.get(name)
-    if derived is not None and ns_by_framework[derived]:
+    if derived is not None and time_by_framework[derived]:
         return derived
-    return name if ns_by_framework[name] else None
+    return name if time_by_framework[name] else None
 
 
 def find_advice(name: str, request: FixRequest) -> str | None:
@@ -68,11 +80,42 @@ def find_advice(name: str, request: FixRequest) -> str | None:
 
 def add_advice(evidence: Evidence, detection: Detection) -> Detection:
     """Return the detection with the advice for its framework put before the other advice."""
-    advice = " ".join((*_advise_loop(evidence, detection), *_advise_data(evidence, detection)))
+    loop_advice = tuple(_advise_loop(evidence, detection))
+    advice = " ".join(loop_advice or _advise_data(evidence, detection))
     if not advice:
         return detection
     return replace(
         detection, advice=advice, no_remedy=f"{advice} {detection.no_remedy or ''}".strip()
+    )
+
+
+def find_part(types: Iterable[type], requests: Iterable[FixRequest]) -> str | None:
+    """Return what a cause is about, by the facts that its rule looks at and by what helps."""
+    if Loader in types:
+        return "loader"
+    is_optimizer = Optimizer in types or any(
+        request.fix in _OPTIMIZER_FIXES for request in requests
+    )
+    return "optimizer" if is_optimizer else None
+
+
+def find_place(evidence: Evidence, part: str | None, location: Location | None) -> str | None:
+    """Return where a cause lies in a framework's words; ``None``: its line tells.
+
+    That of ``trainer.train()`` does not: whatever the framework makes and does is at this one.
+    """
+    if part is None or location is None or not runs_loop(evidence, location):
+        return None
+    return PLACES.get(find_framework(evidence) or "", {}).get(part)
+
+
+def runs_loop(evidence: Evidence, location: Location) -> bool:
+    """Return whether nearly all that the training thread does is called from a line."""
+    return any(
+        line.thread == "training"
+        and (line.file, line.line) == (location.file, location.line)
+        and line.share >= _MIN_LOOP_SHARE
+        for line in evidence.hot_lines
     )
 
 

@@ -123,6 +123,12 @@ CAUSE_ADVICE: Final[Mapping[str, Terms]] = {
         "padded-batches": 'train_sampling_strategy="group_by_length" (before Transformers 5 '
         "group_by_length=True)"
     },
+    "sentence_transformers": {
+        "padded-batches": "batch_sampler, a function that returns a DefaultBatchSampler of rows "
+        "of like length",
+        "tokenise-bound": "the collator tokenises each batch, ahead of the training with "
+        "dataloader_num_workers=1 or more",
+    },
     "lightning": {
         "profiler-left-on": "Trainer(profiler=None)",
         "deterministic-algorithms": "Trainer(deterministic=False)",
@@ -134,6 +140,26 @@ CAUSE_ADVICE: Final[Mapping[str, Terms]] = {
         "decode-bound": 'cache="ram"',
         "read-bound": 'cache="ram"',
         "deterministic-algorithms": "deterministic=False",
+    },
+}
+# Where a cause lies whose line is the one that runs the whole loop, by what the cause is about.
+_IN_TRAINER: Final = {
+    "loader": "in Trainer's train_dataloader",
+    "optimizer": "in Trainer's optimizer step",
+}
+PLACES: Final[Mapping[str, Terms]] = {
+    "transformers": _IN_TRAINER,
+    "sentence_transformers": _IN_TRAINER,
+    "lightning": {
+        "loader": "in the train_dataloader",
+        "optimizer": "in the optimizer of configure_optimizers",
+    },
+    "fastai": {"loader": "in the DataLoaders", "optimizer": "in Learner's optimizer step"},
+    "skorch": {"loader": "in the net's iterator_train", "optimizer": "in the net's optimizer step"},
+    "stable_baselines3": {"optimizer": "in the policy's optimizer step"},
+    "ultralytics": {
+        "loader": "in the trainer's train_loader",
+        "optimizer": "in the trainer's optimizer step",
     },
 }
 FRAMEWORK_TITLES: Final[Terms] = {

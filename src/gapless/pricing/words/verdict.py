@@ -10,6 +10,7 @@ from typing import Final
 
 from gapless.catalogue.declare import listing
 from gapless.catalogue.effects.occasions import EVALUATION
+from gapless.catalogue.frameworks.frameworks import runs_loop
 from gapless.catalogue.queries import between_operators, samples
 from gapless.catalogue.queries.input.loaders import percent
 from gapless.catalogue.queries.outlook import describe_outlook as near_limit
@@ -224,13 +225,13 @@ def _line_of_python(evidence: Evidence, leaf: str) -> str:
     """
     if not samples.sum_sampled_ns(evidence):
         return _line_of_leaves(evidence, (leaf,))
-    return _format_line(
-        samples.code_location(
-            samples.find_explaining_code(
-                evidence, evidence.per_step(*between_operators.PYTHON_LEAVES)
-            )
-        )
+    location = samples.code_location(
+        samples.find_explaining_code(evidence, evidence.per_step(*between_operators.PYTHON_LEAVES))
     )
+    line_ref = _format_line(location)
+    if location is not None and runs_loop(evidence, location):
+        return f" that {line_ref.strip(' ()')} calls"
+    return line_ref
 
 
 def _line_of_leaves(evidence: Evidence, leaves: tuple[str, ...]) -> str:

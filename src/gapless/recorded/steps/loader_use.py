@@ -18,7 +18,12 @@ from gapless.recorded.loaders.workers import worker_use
 from gapless.recorded.steps.evaluations import Evaluating
 from gapless.recorded.steps.rows import TrainingRow, sum_leaves
 from gapless.recorded.training.edges import fact_of, loader_kind
-from gapless.recorded.training.processes import Training, calls_within, counted_lane
+from gapless.recorded.training.processes import (
+    Training,
+    calls_within,
+    counted_lane,
+    does_train,
+)
 
 _LineKey = tuple[int, str | None, int | None, object]
 
@@ -31,6 +36,7 @@ class _RankLoader(Struct, frozen=True):
     fact: Fact | None
     waits: Waits | None
     evaluating: Evaluating | None  # which of its waits are part of evaluations
+    is_beside: bool = False  # of a process that trains nothing, while others do
 
     @property
     def line_key(self) -> _LineKey:
@@ -44,8 +50,9 @@ def loader_uses(training_rows: Sequence[TrainingRow]) -> tuple[LoaderUse, ...]:
     """Describe the loaders of the training processes, the one waited for longest first.
 
     A loader of several ranks is one. So are those that one line created with the same settings:
-    again for each epoch, say.
+    again for each epoch, say. One of a process that only tests what others train has no share.
     """
+    some_train = any(does_train(training_row.training) for training_row in training_rows)
     kinds_by_line: dict[_LineKey, object] = {}
     loaders_by_kind: dict[object, list[_RankLoader]] = {}
     for training_row in training_rows:
@@ -61,6 +68,7 @@ def loader_uses(training_rows: Sequence[TrainingRow]) -> tuple[LoaderUse, ...]:
                 fact,
                 waits_by_loader.get(loader),
                 evaluating_by_loader.get(loader),
+                is_beside=some_train and not does_train(training),
             )
             kind = kinds_by_line.setdefault(
                 rank_loader.line_key, loader_kind(training.process, loader)
@@ -155,12 +163,12 @@ def _wait_share(rank_loaders: Sequence[_RankLoader]) -> float | None:
     lanes = {
         id(loader.training): counted_lane(loader.training)
         for loader in rank_loaders
-        if loader.waits is not None
+        if loader.waits is not None and not loader.is_beside
     }
     total_ns = sum(int((lane.end - lane.start).sum()) for lane in lanes.values())
     waited_ns = 0
     for loader in rank_loaders:
-        if loader.waits is not None and loader.evaluating is not None:
+        if loader.waits is not None and loader.evaluating is not None and not loader.is_beside:
             lane, waits = lanes[id(loader.training)], loader.waits
             trains, is_summed = ~loader.evaluating.kept, ~loader.evaluating.summed
             waited_ns += int(overlap(lane, waits.start[trains], waits.end[trains]).sum())

@@ -88,10 +88,12 @@ def select_steppers(trainings: Sequence[Training]) -> tuple[Training, ...]:
 
 def _weight(training: Training) -> tuple[bool, int]:
     first_end, last_end = training.span or (0, 0)
-    return (
-        training.edges.rule in _TRAINING_RULES and training.edges.count >= _MIN_STEPS,
-        last_end - first_end,
-    )
+    return does_train(training), last_end - first_end
+
+
+def does_train(training: Training) -> bool:
+    """Return whether a process makes steps that train, and more than a few."""
+    return training.edges.rule in _TRAINING_RULES and training.edges.count >= _MIN_STEPS
 
 
 def _build_training(

@@ -231,7 +231,7 @@ def _names(finding: Finding) -> Iterator[str]:
 def label(finding: Finding) -> str:
     """Format a cause with its line, and the rank or the host that has it."""
     detection = finding.detection
-    location = line_ref(detection.location)
+    location = detection.place or line_ref(detection.location)
     rank = "" if detection.rank is None else f" on rank {detection.rank}"
     host = "" if detection.host is None else f" on {clean(detection.host)}"
     return f"{detection.name}{f' {location}' if location else ''}{rank}{host}"

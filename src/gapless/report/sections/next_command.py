@@ -36,6 +36,8 @@ class CauseRow(Struct, frozen=True):
     code: str
     detail: str  # its evidence
     is_seldom: bool = False  # it was seen too seldom to price: its detail says so
+    asks: bool = False  # the fix needs a permission
+    worth: float = 0.0  # of the fix, the middle; 0: it is not predicted
 
 
 def cause_rows(study: Study) -> tuple[CauseRow, ...]:
@@ -103,8 +105,15 @@ def _row(
         f"{gain}{qualifier}",
         way_text,
         finding.detection.code,
-        detail,
+        _begin_sentence(detail),
+        asks=proposal is not None and proposal.applicability in PERMISSION_OPTIONS,
+        worth=0.0 if speedup is None else speedup.mid,
     )
+
+
+def _begin_sentence(text: str) -> str:
+    """Return advice with a capital letter, unless it begins with a name of code."""
+    return text[:1].upper() + text[1:] if text.partition(" ")[0].isalpha() else text
 
 
 def _first_clause(summary: str) -> str:
@@ -167,8 +176,9 @@ def fix_spec_of(study: Study, proposal: Proposal) -> str:
 
 
 def _find_fix_spec(proposal: Proposal, requests: Sequence[FixRequest]) -> str:
-    matches = (str(request) for request in requests if request.fix == proposal.fix)
-    return next(matches, proposal.fix)
+    matches = [request for request in requests if request.fix == proposal.fix]
+    matches.sort(key=lambda request: request.value != proposal.value)
+    return str(matches[0]) if matches else proposal.fix
 
 
 # ── Trials, and what to do next ─────────────────────────────────────────────────────────────────
@@ -219,13 +229,20 @@ def next_step(study: Study) -> tuple[str, str]:
         return _ceilings(verdict)
     untried = [row for row in rows if not _is_tried(row, tried_fixes)]
     if untried:
-        return _next_of_cause(untried[0], study.recorded)
+        return _next_of_cause(_select_row(untried), study.recorded)
     if verdict is not None and has_open_ceilings:
         return _ceilings(verdict)
     sharing = sharing_command(study)
     if sharing is not None:
         return sharing, _PROVES
     return _section_command(study, verdict)
+
+
+def _select_row(rows: Sequence[CauseRow]) -> CauseRow:
+    """Return the first row; where its fix needs a permission, one that gives more without any."""
+    first = rows[0]
+    freely = [row for row in rows if row.worth > first.worth and not row.asks]
+    return freely[0] if first.asks and freely else first
 
 
 def _next_of_cause(row: CauseRow, recorded: RecordedRun) -> tuple[str, str]:

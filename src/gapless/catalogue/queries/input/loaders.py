@@ -25,6 +25,8 @@ _MAX_WORKERS: Final = 16  # workers to propose, however little CPU a fetch needs
 _CALLS_NS: Final = 200_000  # assumed: a handful of operators, called from Python
 _WRITE_NS: Final = 0.2  # a byte, assumed for one thread: 5 GB/s
 _MAX_BLOCKED_SHARE: Final = 0.95  # of a fetch: at most so much leaves its processor to others
+# Stages that work on what is in memory: blocked there, a fetch waits for threads of its library.
+_IN_MEMORY: Final = ("tokenise", "collate")
 
 
 class Loading(Struct, frozen=True):
@@ -105,14 +107,24 @@ class Loading(Struct, frozen=True):
 
     def max_workers(self) -> int:
         """Return how many workers the processors can feed. Raises ``NotObservedError``."""
-        fetch_ns, cpu_ns = self.fetch_ns, self.cpu_ns
+        cpu_ns = self.cpu_ns
         share = (
             1.0
             if cpu_ns is None
-            else min(1.0, max(1 - _MAX_BLOCKED_SHARE, cpu_ns / fetch_ns if fetch_ns else 1.0))
+            else min(1.0, max(1 - _MAX_BLOCKED_SHARE, self._busy_share(cpu_ns)))
         )
         n_processors = self.processors.count
         return min(max(1, round(n_processors / share)), max(_MAX_WORKERS, n_processors))
+
+    def _busy_share(self, cpu_ns: float) -> float:
+        """Return the share of a fetch in which it, or a thread that it waits for, computes."""
+        waits_by_stage = {
+            stage.name: max(0.0, stage.wall_ns - stage.cpu_ns) for stage in self.workers.stages
+        }
+        in_memory_ns = sum(ns for name, ns in waits_by_stage.items() if name in _IN_MEMORY)
+        waited_share = in_memory_ns / (sum(waits_by_stage.values()) or 1.0)
+        fetch_ns = self.fetch_ns
+        return 1 - (1 - cpu_ns / fetch_ns) * (1 - waited_share) if fetch_ns else 1.0
 
     def busy_processors(self, n_workers: int) -> float:
         """Return how many processors so many workers keep busy. Raises ``NotObservedError``."""
@@ -220,18 +232,19 @@ class Loading(Struct, frozen=True):
     def blocked_ns(self) -> float:
         """Return how long making a batch is neither on a processor nor waiting for one.
 
-        Only the data set's code counts, not collating. 0.0 where fetches wait for processors: they
-        may be blocked on a thread that waits for one. Raises ``NotObservedError``.
+        Only stages that may reach for data count, not tokenising or collating. 0.0 where fetches
+        wait for processors: they may be blocked on a thread that waits for one. Raises
+        ``NotObservedError``.
         """
         if self.cpu_ns is None or self.queue_share >= MIN_QUEUE_SHARE:
             return 0.0
         blocked_by_stage = {
             stage.name: max(0.0, stage.wall_ns - stage.cpu_ns) for stage in self.stages()
         }
-        dataset_ns = sum(ns for name, ns in blocked_by_stage.items() if name != "collate")
+        reaching_ns = sum(ns for name, ns in blocked_by_stage.items() if name not in _IN_MEMORY)
         return (
             max(0.0, self.fetch_ns - self.cpu_ns)
-            * dataset_ns
+            * reaching_ns
             / (sum(blocked_by_stage.values()) or 1.0)
         )
 

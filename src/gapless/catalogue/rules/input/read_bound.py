@@ -64,6 +64,11 @@ _MANUAL_REMEDY: Final = (
     busy.math 10.0, idle.data.read 90.0
     example_use(the_loader, {"other": 90.0}, example_workers(16, {"other": (9.0, 0.9), "decode":
       0.1}, on_cpu=0.1, run_queue=0.4, blocked=0.5))
+    # A tokenizer computes in threads of its own, on text in memory
+    cpu(loader())
+    busy.math 20.0, idle.data.tokenise 20.0
+    example_use(loader(), {"tokenise": 20.0}, example_workers(0, {"tokenise": (1.2, 0.4), "collate":
+      0.1}))
     # Single samples are late, and the others are not
     gpu(the_loader)
     busy.math 10.0, idle.data.read 90.0
@@ -93,16 +98,17 @@ def read_bound(evidence: Evidence, loader: Loader) -> Detection | None:
     ## How it is measured
     The system counts how long each fetch was on a processor, and how long it was runnable and
     waited for one. For the rest it was blocked. The part of that in the data set's own code (all
-    but collating) is a wait for storage or the network, whatever call it is in: a client of an
-    object store, a memory map, a database. The recorder also times ``open``, reads, and what NumPy,
-    torch, pandas, h5py and zarr read from files; if most of the wait is elsewhere, that it is
-    storage is inferred. It is the cause if a fetch, both on average and in the median, is blocked
-    for longer than any of its stages computes, and if fetches do not wait for processors: else a
-    thread that they are blocked on may wait for one. If only single fetches are late, if finished
-    batches wait behind the late one in at least half of the waits, or if most of the time is spent
-    on restarting workers, other rules apply. Threads or processes of the data set that compute
-    meanwhile cannot be distinguished from storage. If sampled stacks of fetches stood mostly in a
-    sleep, or in a wait for a socket, a process or a lock, that is another cause (wait-bound).
+    but tokenising and collating, which work on what is in memory) is a wait for storage or the
+    network, whatever call it is in: a client of an object store, a memory map, a database. The
+    recorder also times ``open``, reads, and what NumPy, torch, pandas, h5py and zarr read from
+    files; if most of the wait is elsewhere, that it is storage is inferred. It is the cause if a
+    fetch, both on average and in the median, is blocked for longer than any of its stages computes,
+    and if fetches do not wait for processors: else a thread that they are blocked on may wait for
+    one. If only single fetches are late, if finished batches wait behind the late one in at least
+    half of the waits, or if most of the time is spent on restarting workers, other rules apply.
+    Threads or processes of the data set that compute meanwhile cannot be distinguished from
+    storage. If sampled stacks of fetches stood mostly in a sleep, or in a wait for a socket, a
+    process or a lock, that is another cause (wait-bound).
 
     More workers are another remedy for the same wait. Each is priced separately, and the one that
     gains more comes first.

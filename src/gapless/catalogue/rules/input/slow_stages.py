@@ -38,6 +38,7 @@ class _Stage(Struct, frozen=True):
     why: str
     measured: str
     by_hand: str
+    by_hand_on_device: str = ""  # what a device can do of it
 
 
 _STAGES: Final = (
@@ -57,11 +58,11 @@ _STAGES: Final = (
             " audio and video readers) inside each fetch."
         ),
         by_hand=(
-            "Store images at the size that training uses, or decoded (uint8 arrays on disk); let "
-            "the decoder scale while it decodes (PIL's Image.draft, reduced decoding of OpenCV "
-            "and TurboJPEG); or decode on the GPU (torchvision.io.decode_jpeg with "
-            "device='cuda')."
+            "Store images at the size that training uses, or decoded (uint8 arrays on disk); or "
+            "let the decoder scale while it decodes (PIL's Image.draft, reduced decoding of OpenCV "
+            "and TurboJPEG)."
         ),
+        by_hand_on_device=("Or decode on the GPU (torchvision.io.decode_jpeg with device='cuda')."),
     ),
     _Stage(
         "G108",
@@ -79,9 +80,13 @@ _STAGES: Final = (
             "libraries) inside each fetch."
         ),
         by_hand=(
-            "Do on the GPU, on whole batches, what can be done there (normalising, flips, colour:"
-            " torchvision v2, kornia); crop before resizing; keep samples uint8 until they are on"
-            " the GPU; take cheaper interpolation, or do once and store what is not random."
+            "Do what is not random once, and keep or store it; do what is the same for all samples "
+            "(normalising, conversion to floats) on whole batches; crop before resizing; take "
+            "cheaper interpolation."
+        ),
+        by_hand_on_device=(
+            "On the GPU, on whole batches: what can be done there (normalising, flips, colour: "
+            "torchvision v2, kornia), on samples that stay uint8 until they are there."
         ),
     ),
     _Stage(
@@ -181,11 +186,12 @@ def _declare(stage: _Stage) -> Rule:
 
     @rule(stage.code, f"{stage.name}-bound", figures=figures, doc=page)
     def stage_bound(evidence: Evidence, loader: Loader) -> Detection | None:
+        on_device = stage.by_hand_on_device if evidence.on_device else ""
         return detect_slow_stage(
             stage_bound,
             evidence,
             loader,
-            words=(stage.name, stage.by_hand),
+            words=(stage.name, f"{stage.by_hand} {on_device}".strip()),
             helps=_HELPS.get(stage.name),
         )
 
