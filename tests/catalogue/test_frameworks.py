@@ -13,6 +13,7 @@ from gapless.catalogue.frameworks.frameworks import (
     find_framework,
     find_part,
     find_place,
+    is_of_framework,
 )
 from gapless.catalogue.frameworks.terms import (
     CAUSE_ADVICE,
@@ -145,6 +146,12 @@ def test_without_stacks_of_a_window_sampled_calls_tell_the_framework() -> None:
     assert find_framework(loop_evidence(call)) == "transformers"
     assert find_framework(loop_evidence(replace(call, share=0.5))) is None
     assert find_framework(loop_evidence(*_NAMED, call)) is None
+
+
+def test_files_of_frameworks_are_not_the_users() -> None:
+    assert is_of_framework("sentence_transformers/losses/ranking.py")
+    assert not is_of_framework("model.py")
+    assert not is_of_framework("my_transformers/trainer.py")
 
 
 def test_a_cause_is_about_what_its_rule_looks_at() -> None:

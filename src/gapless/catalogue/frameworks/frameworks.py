@@ -42,6 +42,11 @@ _MIN_LOOP_SHARE: Final = 0.9  # of the training thread's samples: its line runs 
 _DERIVED: Final = {"transformers": "sentence_transformers"}  # framework → the one derived from it
 
 
+def is_of_framework(file: str) -> bool:
+    """Return whether a file, by its path within the packages, is one of a framework's own."""
+    return re.split(r"[/\\]", file)[0] in _LOOPS
+
+
 def find_framework(evidence: Evidence) -> str | None:
     """Return the framework whose functions run the loop; ``None`` if none was seen to.
 

@@ -9,6 +9,7 @@ from msgspec.structs import astuple
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.fixes.compute.compile import compiled
+from gapless.catalogue.frameworks.frameworks import is_of_framework
 from gapless.catalogue.queries import samples, windows
 from gapless.catalogue.queries.compute import dilute_factor, share_outside_attention
 from gapless.model.change import Scale
@@ -188,7 +189,7 @@ def _find_written_out(evidence: Evidence) -> _WrittenOut | None:
     for function, sites in windows.group_sites(evidence).items():
         line, own_ns = lines.get(function), sum(site.ns for site in filter(_is_large, sites))
         has_backward = any(site.name.startswith(_NODE) for site in sites)
-        is_library = function[0].startswith(_TORCH_FILE)
+        is_library = function[0].startswith(_TORCH_FILE) or is_of_framework(function[0])
         if line is None or not line.calls or has_backward or is_library:
             continue
         passes = (_count_large(sites) + _count_conversions(sites)) / line.calls
