@@ -28,8 +28,8 @@ _MAX_NAMES: Final = 3  # operators
 _WHOLE_LEAVES: Final = (*samples.HOST_LEAVES, "idle.h2d", "copy.", samples.UNRECORDED)
 _LOOP_REMEDY: Final = (
     "call operators once for all samples, objects, nodes or time steps: stack or pad and mask, "
-    "index with tensors, index_add, nn.LSTM in place of cells (in fp32); where rounds depend on one another, "
-    "take out of the loop what does not, or compile it (torch.compile)"
+    "index with tensors, index_add, nn.LSTM in place of cells (in fp32); where rounds depend on "
+    "one another, take out of the loop what does not, or compile it (torch.compile)"
 )
 _TENSOR_REMEDY: Final = (
     "keep the data in tensors and index these; or make one array of a batch (numpy.array, "
