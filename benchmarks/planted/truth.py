@@ -125,11 +125,6 @@ class Pair:
     start: int = 0
     turn: Turn | None = None  # its steps
 
-    @property
-    def ratio(self) -> float:
-        """Return the logarithm of the speed-up."""
-        return math.log(self.planted_s / self.healthy_s)
-
 
 def spread_of_starts(truths: Sequence[Mapping[str, Any]]) -> float | None:
     """Return the standard deviation of a start's log-ratio, from cases that were started twice.
@@ -200,7 +195,10 @@ def joined(earlier: Mapping[str, Any] | None, truth: Truth) -> dict[str, Any]:
     first_start = max(earlier["starts"]) + 1
     starts = (*earlier["starts"], *(first_start + start for start in later["starts"]))
     seconds = zip(*sides.values(), strict=True)
-    pairs = [Pair(healthy_s, planted_s, 0.0) for healthy_s, planted_s in seconds]
+    pairs = [
+        Pair(healthy_s, planted_s, 0.0, start)
+        for (healthy_s, planted_s), start in zip(seconds, starts, strict=True)
+    ]
     low, mid, high = interval(pairs)
     sums = {name: earlier.get(name, 0) + later[name] for name in ("left_out", "spent_s", "stopped")}
     figures = {"low": low, "mid": mid, "high": high, "verdict": verdict(low, mid, high)}
@@ -235,19 +233,37 @@ def difference_of_occasions(truths: Sequence[Mapping[str, Any]]) -> dict[str, fl
 
 
 def _means(truth: Mapping[str, Any]) -> list[float]:
-    rows: dict[int, list[float]] = {}
-    starts = truth.get("starts", ())
-    for index, start in enumerate(starts):
-        ratio = math.log(truth["planted_s"][index] / truth["healthy_s"][index])
-        rows.setdefault(start, []).append(ratio)
-    return [statistics.mean(rows[start]) for start in sorted(rows)]
+    rows: dict[int, list[Pair]] = {}
+    for index, start in enumerate(truth.get("starts", ())):
+        pair = Pair(truth["healthy_s"][index], truth["planted_s"][index], 0.0, start)
+        rows.setdefault(start, []).append(pair)
+    return [statistics.mean(_log_ratios(rows[start])) for start in sorted(rows)]
 
 
 def interval(pairs: Sequence[Pair]) -> tuple[float, float, float]:
-    """Return low, middle and high of the speed-up: Student's interval of the pairs' log-ratios."""
-    ratios = [pair.ratio for pair in pairs]
+    """Return low, middle and high of the speed-up: Student's interval of what pairs tell of it."""
+    ratios = _log_ratios(pairs)
     middle, reach = statistics.mean(ratios), _reach(ratios)
     return math.exp(middle - reach), math.exp(middle), math.exp(middle + reach)
+
+
+def _log_ratios(pairs: Sequence[Pair]) -> list[float]:
+    """Return what each pair tells of the speed-up's logarithm; by start, their mean is exact.
+
+    A speed-up is that of the mean step: what a fault costs in each eighth step counts in full, also
+    where turns are shorter than that. So it is the ratio of sums, not the mean of the ratios, and
+    a pair tells by how much it moves that (the delta method for a ratio of means).
+    """
+    sums: dict[int, tuple[float, float, int]] = {}
+    for pair in pairs:
+        healthy_s, planted_s, count = sums.get(pair.start, (0.0, 0.0, 0))
+        sums[pair.start] = healthy_s + pair.healthy_s, planted_s + pair.planted_s, count + 1
+    values: list[float] = []
+    for pair in pairs:
+        healthy_s, planted_s, count = sums[pair.start]
+        ratio, mean_s = planted_s / healthy_s, healthy_s / count
+        values.append(math.log(ratio) + (pair.planted_s / ratio - pair.healthy_s) / mean_s)
+    return values
 
 
 def _reach(ratios: Sequence[float]) -> float:

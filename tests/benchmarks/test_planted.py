@@ -457,6 +457,20 @@ def test_a_verdict_is_read_from_the_interval(
     assert truth.verdict(*truth.interval(pairs(healthy, planted))) == verdict
 
 
+def test_what_a_fault_costs_in_each_eighth_step_counts_in_full_in_turns_of_one_step() -> None:
+    rows = pairs([1.0] * 8, [1.0] * 7 + [9.0])
+    low, mid, high = truth.interval(rows)
+    assert mid == pytest.approx(2.0)  # the mean of the ratios' logarithms is 1.32
+    assert low < 1.32 < high
+    kept = {
+        "starts": (0,) * 8,
+        "healthy_s": [pair.healthy_s for pair in rows],
+        "planted_s": [pair.planted_s for pair in rows],
+    }
+    both = truth.with_starts(kept | {"low": low, "high": high}, 0.01)
+    assert both["mid"] == pytest.approx(2.0)
+
+
 def test_a_side_is_timed_by_a_clock_that_stands_still_while_it_is_stopped() -> None:
     turns = [(10.0, 11.0), (20.0, 21.0)]
     marks = [10.25, 10.5, 10.75, 20.25, 20.5, 20.75]  # one step lies across the pause
