@@ -15,9 +15,6 @@ host was slower by some factor while the window was open (hosts drift by a quart
 Where they are shorter, the host was faster. A run cannot distinguish them, so that each is an
 explanation that is simulated by itself, and the prediction covers both.
 
-What is usual depends on the host, since tracing is the host's own work: on hosts whose traced
-launches took 4.5 µs it was 1.2 to 1.9 µs an event, where they took 7 µs it was 5 to 6 µs.
-
 A host that is ahead of its device makes short steps until the queue is full: at the start, and
 after a pause. Its own work takes no longer than these, which bounds α where the device makes the
 step. What a profiler leaves behind in a process costs the host some more (steps of 56 ms before the
@@ -34,7 +31,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gapless.replay.graph.aligning import remove_stalls
-from gapless.replay.graph.nodes import Graph, Op, SimulatedSteps
+from gapless.replay.graph.nodes import Graph, SimulatedSteps
 from gapless.replay.predict.identity import Simulate, step_lengths
 from gapless.replay.predict.mismatch import (
     FASTEST_PACE,
@@ -49,11 +46,6 @@ from gapless.replay.predict.mismatch import (
 )
 
 USUAL_ALPHA_NS: Final = 1_700.0  # ns: the median of ten runs on an H200, without stacks
-USUAL_LAUNCH_NS: Final = 4_500.0  # ns: what a traced launch took there, the first quartile
-# By how much more an event costs where a launch takes so much longer: a line through the values of
-# 35 runs on four hosts whose steps determine them.
-_ALPHA_PER_LAUNCH: Final = 1.4
-_MIN_LAUNCHES: Final = 100  # in a window, to know how long one takes
 _MIN_MEDIAN_STEPS: Final = 3  # steps: the median of so many is worth more than their mean
 MAX_DEVICE_NS: Final = 3_000.0  # ns: the most that is taken off an activity
 # ns: the largest α that short steps of a host that is ahead may imply
@@ -78,12 +70,11 @@ class PlainSteps(Struct, frozen=True):
 
 
 class _AlphaLimits(Struct, frozen=True):
-    """The limits of α where the step does not determine it; ``seen``: short steps tell more."""
+    """The limits of α where the step does not determine it."""
 
     lowest: float = MIN_ALPHA
     usual: float = USUAL_ALPHA_NS
     highest: float = MAX_ALPHA
-    seen: bool = False
 
 
 def ease_devices(graph: Graph, ns: float) -> Graph:
@@ -110,30 +101,15 @@ def fit_alpha(
     ``chance``: by what share so few steps are off the usual one, since hosts drift and steps vary:
     a mismatch up to that is no finding; ``None``: it is not known, and any mismatch is one.
     """
-    calm_graph, usual = remove_stalls(graph), _usual_limits(graph)
-    alpha = _fit_limits(calm_graph, unprofiled_step_ns, simulate, usual, chance)
+    calm_graph = remove_stalls(graph)
+    alpha = _fit_limits(calm_graph, unprofiled_step_ns, simulate, _AlphaLimits(), chance)
     if plain_steps is None or not graph.on_device or not _is_hidden(alpha):
         return alpha
-    limits = _find_limits(calm_graph, plain_steps, simulate, usual)
-    if not limits.seen:
+    limits = _find_limits(calm_graph, plain_steps, simulate)
+    if limits == _AlphaLimits():
         return alpha
     refit = _fit_limits(calm_graph, unprofiled_step_ns, simulate, limits, chance)
     return alpha if refit.refused is not None else refit
-
-
-def usual_alpha_ns(graph: Graph) -> float:
-    """Return what tracing usually costs on the host of a window, by how long its launches take."""
-    launches = [thread.own_ns[thread.ops == Op.LAUNCH] for thread in graph.threads]
-    launch_ns = np.concatenate(launches) if launches else np.empty(0)
-    if not graph.on_device or len(launch_ns) < _MIN_LAUNCHES:
-        return USUAL_ALPHA_NS
-    excess_ns = float(np.quantile(launch_ns, 0.25)) - USUAL_LAUNCH_NS
-    return min(MAX_AHEAD_ALPHA, USUAL_ALPHA_NS + _ALPHA_PER_LAUNCH * max(0.0, excess_ns))
-
-
-def _usual_limits(graph: Graph) -> _AlphaLimits:
-    usual_ns = usual_alpha_ns(graph)
-    return _AlphaLimits(usual=usual_ns, highest=MAX_ALPHA * usual_ns / USUAL_ALPHA_NS)
 
 
 def _is_hidden(alpha: Alpha) -> bool:
@@ -176,7 +152,7 @@ def _fit_limits(
     high = _find_crossing(step, target - slack, plain_ns, highest)
     floor = step(MAX_TRACE_NS)  # it is as long whatever α is, or nearly
     is_devices = floor >= target * (1 - _IDLE_TOLERANCE)
-    if high - low >= _MAX_VALUE_WIDTH or is_devices or limits.seen:
+    if high - low >= _MAX_VALUE_WIDTH or is_devices or limits != _AlphaLimits():
         mid, high = max(limits.usual, low), max(high, low)
         alpha = Alpha(low, min(mid, high), high, only_bounds=True, error=0.0)
     else:
@@ -248,9 +224,7 @@ def _alpha_at_pace(limits: _AlphaLimits, pace: float, error: float, device: floa
     return Alpha(lowest, usual, highest, only_bounds=True, error=error, device=device, pace=pace)
 
 
-def _find_limits(
-    calm_graph: Graph, plain_steps: PlainSteps, simulate: Simulate, usual: _AlphaLimits
-) -> _AlphaLimits:
+def _find_limits(calm_graph: Graph, plain_steps: PlainSteps, simulate: Simulate) -> _AlphaLimits:
     """Return what α must be for the host alone to be as fast as it was seen to be.
 
     The shortest step bounds its own work from above: α is at least what that implies, unless that
@@ -274,13 +248,9 @@ def _find_limits(
     usual_ns = sqrt(plain_steps.shortest * plain_steps.tenth)
     likely = max(lowest, _find_crossing(step, usual_ns, step(0.0), MAX_AHEAD_ALPHA))
     highest = min(MAX_AHEAD_ALPHA, 2 * likely - lowest)
-    base = (
-        usual if lowest <= usual.lowest else _AlphaLimits()
-    )  # short steps tell more than launches
-    limits = _AlphaLimits(
-        max(base.lowest, lowest), max(base.usual, likely), max(base.highest, highest)
+    return _AlphaLimits(
+        max(MIN_ALPHA, lowest), max(USUAL_ALPHA_NS, likely), max(MAX_ALPHA, highest)
     )
-    return replace(limits, seen=limits != usual)
 
 
 def _typical_step(graph: Graph, simulated: SimulatedSteps) -> float:
