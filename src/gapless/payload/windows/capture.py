@@ -20,8 +20,11 @@ from . import cupti
 OWN_KEY = "gapless"  # of the trace file's own metadata: what the window is
 ALL_THREADS = "profile_all_threads"
 _SYNCS = "enable_cuda_sync_events"
+# Threads that run no operators, by their names and classes: of queues, of progress bars.
+_QUIET_THREADS = ("QueueFeederThread", "TMonitor")
 # The thread that loads torch, now or before; whether the profiler is ready.
 _kineto = keep_fields(thread=threading.get_ident(), is_ready=False)
+OTHERS_COMPUTE = "another thread may compute when a window closes: recorded too, it might crash"
 _QUIET = 2  # torch from which on its profiler prints nothing when it starts and stops
 _INJECTORS = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "KINETO_USE_DAEMON")
 
@@ -60,6 +63,24 @@ def no_stacks() -> str | None:
     return None
 
 
+def others_may_compute() -> bool:
+    """Return whether a thread beside this one may run operators when the profiler stops.
+
+    With all threads recorded, each calls into the one profiler of the process. Until it waits for
+    them, a thread that is inside of an operator when it stops crashes the process: one that pins
+    batches, say (pytorch#185741, mended by #187483). Threads that are done at the edge of a step do
+    no harm: those of a backward pass and of ``DataParallel``. Nor do ours, which ``threading`` does
+    not list.
+    """
+    this = threading.get_ident()
+    names = [
+        f"{thread.name} {type(thread).__name__}"
+        for ident, thread in list(threading._active.items())
+        if ident != this
+    ]
+    return any(not any(quiet in name for quiet in _QUIET_THREADS) for name in names)
+
+
 class ProfilerCapture:
     """The profiler, on since this was made."""
 
@@ -71,6 +92,7 @@ class ProfilerCapture:
         self._torch, self._autograd = torch, _autograd
         self.stacks = stacks
         self.all_threads = False
+        self.alone = "this torch records one thread alone"  # why, where it records no others
         self.detached = False  # from the device's driver, behind it
         self.cuda = torch.cuda.is_initialized()
         if self.cuda:
@@ -113,7 +135,10 @@ class ProfilerCapture:
             return native.ProfilerConfig(*basis)
 
     def _extras(self, native: Any) -> Any:
-        for names in ((_SYNCS, ALL_THREADS), (_SYNCS,), ()):
+        choices: tuple[tuple[str, ...], ...] = ((_SYNCS, ALL_THREADS), (_SYNCS,), ())
+        if others_may_compute():
+            self.alone, choices = OTHERS_COMPUTE, choices[1:]
+        for names in choices:
             try:
                 config = native._ExperimentalConfig(**dict.fromkeys(names, True))
             except TypeError:

@@ -160,9 +160,7 @@ class Session:
 
     def _mark_beginning(self, window: OpenWindow) -> None:
         if not window.capture.all_threads:
-            recorder.report_unobserved(
-                "other threads in windows", "this torch records one thread alone"
-            )
+            recorder.report_unobserved("other threads in windows", window.capture.alone)
         window.begin = bracket(self.make, recorder.now)
         with self.make(STEP):
             pass
