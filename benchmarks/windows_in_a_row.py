@@ -38,8 +38,10 @@ def main() -> int:
     parser.add_argument("--arm", choices=_ARMS)
     options = parser.parse_args()
     if options.arm:
-        print(_open_windows(options.arm, options.device, options.seconds), flush=True)
-        return 0
+        _open_windows(options.arm, options.device, options.seconds)
+        os._exit(
+            0
+        )  # threads that compute would be taken down with the interpreter, which may abort
     rows: dict[str, list[dict[str, Any]]] = {arm: [] for arm in _ARMS}
     with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:
         arms = [arm for _ in range(options.rounds) for arm in _ARMS]
@@ -77,7 +79,7 @@ def _run(arm: str, device: str, seconds: float) -> dict[str, Any]:
     return {"windows": max(counts, default=0), "ended_by": ended_by}
 
 
-def _open_windows(arm: str, device: str, seconds: float) -> int:
+def _open_windows(arm: str, device: str, seconds: float) -> None:
     """Train under windows, one after the other; print how many there were, now and then."""
     import torch
     from torch import nn
@@ -108,7 +110,6 @@ def _open_windows(arm: str, device: str, seconds: float) -> int:
         print(number, flush=True)
         for _ in range(choose.choice((1, 3, 8))):
             step()
-    return number
 
 
 def _compute(device: str) -> None:
