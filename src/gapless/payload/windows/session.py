@@ -149,6 +149,8 @@ class Session:
                 raise
             self.end(f"torch's profiler did not start: {error}"[:300])
             return
+        if self._is_stuck(window):
+            return
         try:
             self._mark_beginning(window)
         except BaseException:
@@ -157,6 +159,17 @@ class Session:
         window.begun = start_ns
         self.open = window
         thinning.hold()
+
+    def _is_stuck(self, window: OpenWindow) -> bool:
+        """Return whether nobody could stop a window at the end of the process; it is stopped then.
+
+        The first thread does that, and may not where another one's operators alone are recorded.
+        """
+        if window.capture.all_threads or self.thread == threading.main_thread().ident:
+            return False
+        window.capture.stop()
+        self.end(f"what steps is not the first thread, and {window.capture.alone}")
+        return True
 
     def _mark_beginning(self, window: OpenWindow) -> None:
         if not window.capture.all_threads:
