@@ -146,6 +146,8 @@ def test_a_case_goes_on_with_the_memory_that_it_began_with(
         ([None], math.inf, (0, 0)),
         ([0.3, 0.02], math.inf, (1, 1)),
         ([0.3, 0.1, 0.2], math.inf, (1, 2)),
+        ([0.06, None, 0.08], math.inf, (0, 2)),  # of one it is not known
+        ([0.06, None, 0.04], math.inf, (2, 2)),
         ([0.3, RunError("too slow"), 0.4], math.inf, (0, 2)),
         ([0.3, 0.0], 0.0, (0, 0)),  # no time is left
     ],
