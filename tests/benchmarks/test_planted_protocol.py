@@ -1,5 +1,6 @@
 """What planted trainings are measured under: memory, stops of the machine, the work of others."""
 
+import itertools
 import math
 import os
 import threading
@@ -76,6 +77,22 @@ def test_a_stall_that_comes_again_keeps_its_cost(side: int) -> None:
     for stops in (each_hundred, at_random, at_one_step_of_each_start):
         assert measure(stops).stopped == 0
         assert (measure(stops).mid > SLOWER) == (side == 1)
+
+
+@pytest.mark.parametrize(
+    ("stop_s", "is_left_out"), [(0.3, False), (0.45, False), (0.6, False), (0.7, True), (3.0, True)]
+)
+def test_a_stop_is_left_out_on_either_side_or_on_neither(
+    stop_s: float, *, is_left_out: bool
+) -> None:
+    for side in (0, 1):
+        turns: list[Turn] = []
+        for start, number in itertools.product((0, 1), range(4)):
+            sides = [0.1] * 50, [0.25] * 50
+            if (start, number) == (0, 2):
+                sides[side][7] += stop_s
+            turns.append(Turn(start, 50 * number, sides))
+        assert stopped_turns(turns) == ({2} if is_left_out else set())
 
 
 def test_what_is_long_on_both_sides_is_no_stop() -> None:
