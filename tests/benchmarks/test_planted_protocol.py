@@ -118,6 +118,42 @@ def test_no_more_than_a_quarter_of_the_pairs_is_left_out_for_stops() -> None:
     assert truth.drop_stopped(few_pairs[:3]) == few_pairs[:3]
 
 
+def test_starts_count_alike_however_many_pairs_they_have() -> None:
+    pairs = [truth.Pair(1.0, 1.2, 0.0, 0)] * 6 + [truth.Pair(1.0, 1.4, 0.0, 1)] * 2
+    measured = truth.truth_of(pairs, 1, 1.0)
+    assert measured.mid == pytest.approx(math.sqrt(1.2 * 1.4))
+    kept = measured.plain()
+    for judged in (truth.with_starts(kept, None), truth.with_own_starts(kept, 0.01)):
+        assert judged["mid"] == pytest.approx(measured.mid)
+    for name in ("low", "high"):
+        assert truth.with_starts(kept, None)[name] == pytest.approx(kept[name])
+
+
+def test_a_kept_truth_has_the_interval_of_its_pairs_whatever_was_kept() -> None:
+    measured = truth.truth_of([truth.Pair(1.0, 1.0, 0.0)] * 7 + [truth.Pair(1.0, 9.0, 0.0)], 1, 1.0)
+    kept = measured.plain()
+    once = kept | {"low": 1.3, "mid": 1.32, "high": 1.34, "verdict": "faulty"}
+    for spread in (None, 0.02):
+        assert truth.with_starts(once, spread) == truth.with_starts(kept, spread)
+        assert truth.with_own_starts(once, spread) == truth.with_own_starts(kept, spread)
+    assert truth.with_starts(once, None)["verdict"] == measured.verdict == "undecided"
+    assert truth.half_width(once) == truth.half_width(kept)
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [],
+        [truth.Pair(1.0, 1.2, 0.0)],
+        [truth.Pair(0.0, 1.2, 0.0)] * 4,
+        [truth.Pair(1.0, 0.0, 0.0)] * 4,
+    ],
+)
+def test_pairs_that_tell_nothing_are_no_truth(pairs: list[truth.Pair]) -> None:
+    with pytest.raises(RunError):
+        truth.truth_of(pairs, 1, 1.0)
+
+
 def test_pairs_left_out_for_stops_are_summed_over_occasions() -> None:
     measured = measure({(0, 1, 70): 12.0})
     again = truth.joined(measured.plain(), measured)
