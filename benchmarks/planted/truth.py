@@ -30,6 +30,7 @@ import math
 import os
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -260,7 +261,11 @@ def interval(pairs: Sequence[Pair]) -> tuple[float, float, float]:
     """
     if len(pairs) < _LEAST_PAIRS:
         raise RunError(f"fewer than {_LEAST_PAIRS} pairs of turns count")
-    middle, reach = statistics.mean(_means_of_starts(pairs)), _reach(_log_ratios(pairs))
+    middle = statistics.mean(_means_of_starts(pairs))
+    counts = Counter(pair.start for pair in pairs).values()
+    # The error of a mean of means: where starts have as many pairs each, that of all pairs.
+    uneven = len(pairs) * sum(1 / count for count in counts) / len(counts) ** 2
+    reach = math.sqrt(uneven) * _reach(_log_ratios(pairs))
     return math.exp(middle - reach), math.exp(middle), math.exp(middle + reach)
 
 

@@ -3,6 +3,7 @@
 import itertools
 import math
 import os
+import statistics
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -125,6 +126,9 @@ def test_starts_count_alike_however_many_pairs_they_have() -> None:
     kept = measured.plain()
     for judged in (truth.with_starts(kept, None), truth.with_own_starts(kept, 0.01)):
         assert judged["mid"] == pytest.approx(measured.mid)
+    ratios = [math.log(1.2)] * 6 + [math.log(1.4)] * 2
+    error = statistics.stdev(ratios) * math.sqrt(1 / 6 + 1 / 2) / 2
+    assert math.log(measured.high / measured.mid) == pytest.approx(1.89 * error)
     for name in ("low", "high"):
         assert truth.with_starts(kept, None)[name] == pytest.approx(kept[name])
 
