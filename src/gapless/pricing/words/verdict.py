@@ -229,8 +229,7 @@ def _line_of_python(evidence: Evidence, leaf: str) -> str:
         samples.find_explaining_code(evidence, evidence.per_step(*between_operators.PYTHON_LEAVES))
     )
     line_ref = _format_line(location)
-    is_framework = find_framework(evidence) is not None
-    if location is not None and is_framework and runs_loop(evidence, location):
+    if location is not None and find_framework(evidence) and runs_loop(evidence, location):
         return f" that {line_ref.strip(' ()')} calls"
     return line_ref
 

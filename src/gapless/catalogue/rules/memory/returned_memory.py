@@ -23,6 +23,10 @@ _PAGE_FACTOR: Final = Estimate(0.8, 1.2, 1.6)
 _HOST_LEAVES: Final = ("idle.host", "idle.launch")
 _LOADING: Final = "idle.data"
 _READ_AROUND: Final = 16  # pages of shared memory that one fault maps, where it is read
+_PYTHON: Final = ("idle.host.python", "idle.data")  # where Python's own objects are made
+_UNSURE: Final = (
+    "what Python does takes longer than operators: some of it may be Python's own memory"
+)
 _MIN_BLOCK: Final = 128 << 10  # bytes: smaller ones the C library keeps
 _DTYPE_BYTES: Final = {"fp64": 8, "bf16": 2, "fp16": 2}  # of others: 4
 _MAX_SAVED_SHARE: Final = 0.9
@@ -105,6 +109,7 @@ def returned_memory(evidence: Evidence) -> Detection | None:
             Measure("the training thread in the kernel, a step", faults.kernel_ns, "ns"),
         ),
         helps=(malloc.request(),),
+        unsure=_UNSURE if evidence.share("busy.") < evidence.share(*_PYTHON) else None,
     )
 
 
