@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -43,7 +44,8 @@ def record(
     """Check a script for some seconds and pack that; tell what others took. Raises ``RunError``.
 
     Where that was 5 % of the processors or more it is made again, twice at most, if that would end
-    by the second of ``limits``, a time of ``time.monotonic()``. The calmest one is kept.
+    by the second of ``limits``, a time of ``time.monotonic()``. The calmest one is kept; one of
+    which it is not known only where there is no other: nothing is sampled on that machine.
     """
     seconds, until = limits
     runs = lane.folder / "runs"
@@ -56,15 +58,19 @@ def record(
         with contextlib.suppress(RunError) if foreign_shares else contextlib.nullcontext():
             check(script, root, lane, attempt, seconds)
             foreign_shares[attempt] = foreign_share(attempt)
-        kept = min(foreign_shares, key=lambda folder: foreign_shares[folder] or 0.0)
-        is_calm = (foreign_shares[kept] or 0.0) < _MAX_FOREIGN
+        kept, least = min(foreign_shares.items(), key=lambda row: _share_or_all(row[1]))
+        is_calm = least is None or least < _MAX_FOREIGN
         is_late = time.monotonic() + seconds + _AROUND_CHECK_S > until
         if is_calm or is_late or made_again >= _MOST_AGAIN:
             break
         made_again += 1
     _pack(kept, target, (lane.environment(script, root), lane.cores))
     shutil.rmtree(runs, ignore_errors=True)
-    return {"foreign": foreign_shares[kept], "made_again": made_again}
+    return {"foreign": least, "made_again": made_again}
+
+
+def _share_or_all(share: float | None) -> float:
+    return math.inf if share is None else share
 
 
 def foreign_share(runs: Path) -> float | None:

@@ -247,13 +247,16 @@ def result(out: Path, halves: Sequence[str], previous: Path, machine: Json) -> d
     sides: dict[str, Any] = dict(document.get("halves", {}))
     for side in halves:
         judged, left_out = collect(out, side)
+        side_truths = read_truths(out, side)
         row: dict[str, Any] = {
             "date": datetime.now(UTC).date().isoformat(),
             "recorded_on": count_machines(recorders(out, side)),
             "asked_on": machine,
             "left_out": left_out,
             "starts_differ_by": {device: spread(out, device) for device in ("cpu", "cuda")},
-            "occasions_differ_by": truths.difference_of_occasions(read_truths(out, side)),
+            "occasions_differ_by": truths.difference_of_occasions(side_truths),
+            "truths": len(side_truths),
+            "truths_with_stops": sum(bool(kept.get("stopped")) for kept in side_truths),
             "all": figures(judged),
         }
         for device in ("cpu", "cuda"):

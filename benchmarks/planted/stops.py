@@ -11,8 +11,8 @@ from typing import Final
 
 _MIN_LONG: Final = 1.5  # times the median of its side: a step is long
 _MAX_BESIDE: Final = 0.5  # of its excess, that the same step has on the other side
-_STOP_RATIO: Final = 3.0  # times the median of its side: the longest step of a stop …
-_STOP_SHARE: Final = 0.05  # … which takes so much of a usual turn
+_STOP_RATIO: Final = 3.0  # times the slower side's median: the longest step of a stop …
+_STOP_SHARE: Final = 0.05  # … which takes so much of a usual turn of that side
 _ECHO_SHARE: Final = 0.25  # of a stop: where another turn has as much, it comes again
 _MAX_STOPPED_SHARE: Final = 0.25  # of the turns
 
@@ -36,21 +36,23 @@ class _Lone:
 
     steps: tuple[int, ...]
     excess_s: float  # beyond the median, of all of them
-    share: float  # of a usual turn, that excess
-    ratio: float  # to the median, of the longest
+    share: float  # of a usual turn of the slower side, that excess
+    ratio: float  # of the longest, had it come upon a usual step of the slower side
 
 
 def stopped_turns(turns: Sequence[Turn]) -> set[int]:
     """Return which turns hold a stop of the machine: one in four at most, the longest stops first.
 
-    On one side steps took too long, one of them more than three times the median, by 5 % of a usual
-    turn or more; the same steps of the other side took at most half as much too long. Another start
-    did these steps, too, and no other turn, of any start, has a quarter as much of that on its
-    side: else the training itself may stop there. So nothing is found where there is one start.
+    On one side steps took too long, one of them by more than twice the slower side's median, and
+    together by 5 % of a usual turn of that side or more: so many seconds are a stop on either side.
+    The same steps of the other side took at most half as much too long. Another start did these
+    steps, too, and no other turn, of any start, has a quarter as much of that on its side: else the
+    training itself may stop there. So nothing is found where there is one start.
     """
     shares: dict[int, float] = {}
-    for side in (0, 1) if len({turn.start for turn in turns}) > 1 else ():
-        rows = [_find_lone(turn, side, _medians_s(turns, turn.start)) for turn in turns]
+    medians_s = {start: _medians_s(turns, start) for start in {turn.start for turn in turns}}
+    for side in (0, 1) if len(medians_s) > 1 else ():
+        rows = [_find_lone(turn, side, medians_s[turn.start]) for turn in turns]
         for index, lone in enumerate(rows):
             others = [row for place, row in enumerate(rows) if place != index]
             comes_again = any(row.excess_s >= _ECHO_SHARE * lone.excess_s for row in others)
@@ -92,9 +94,10 @@ def _find_lone(turn: Turn, side: int, medians_s: tuple[float, float]) -> _Lone:
         if step_s > _MIN_LONG * median_s and most_beside_s <= _MAX_BESIDE * excess_s:
             rows.append((step, excess_s))
     total_s = sum(excess_s for _, excess_s in rows)
+    unit_s = max(medians_s)  # the same seconds on either side
     return _Lone(
         tuple(step for step, _ in rows),
         total_s,
-        total_s / (median_s * len(turn.sides[side])),
-        1 + max((excess_s for _, excess_s in rows), default=0.0) / median_s,
+        total_s / (unit_s * len(turn.sides[side])),
+        1 + max((excess_s for _, excess_s in rows), default=0.0) / unit_s,
     )

@@ -30,6 +30,7 @@ import math
 import os
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -65,6 +66,7 @@ _MIN_OWN_SHARE: Final = (
     0.25  # of what starts differ by: a few that hardly do may be alike by chance
 )
 _MIN_PAIRS: Final = 4  # pairs
+_LEAST_PAIRS: Final = 2  # that have an interval
 _TARGET_PAIRS: Final = 8  # pairs within the limit: slow steps make short turns
 _MAX_TURN_FACTOR: Final = 8  # times as long as expected: a turn is given up
 _MIN_TURN_LIMIT_S: Final = 20.0
@@ -145,14 +147,17 @@ def spread_of_starts(truths: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def with_starts(truth: Mapping[str, Any], spread: float | None) -> dict[str, Any]:
-    """Return a kept truth, its interval widened by what a start differs from another one."""
-    means = _means(truth)
-    if spread is None or not means:
+    """Return a kept truth, its interval widened by what a start differs from another one.
+
+    The interval is what ``interval`` says today of the pairs that were kept, whatever it said once.
+    """
+    pairs = _kept_pairs(truth)
+    if len(pairs) < _LEAST_PAIRS:
         return dict(truth)
-    middle = statistics.mean(means)
-    half_width = math.log(truth["high"] / truth["low"]) / 2
-    reach = math.hypot(half_width, _NORMAL * spread / math.sqrt(len(means)))
-    return _around(truth, middle, reach)
+    low, mid, high = interval(pairs)
+    n_starts = len({pair.start for pair in pairs})
+    of_starts = _NORMAL * (spread or 0.0) / math.sqrt(n_starts)
+    return _around(truth, math.log(mid), math.hypot(math.log(high / low) / 2, of_starts))
 
 
 def with_own_starts(
@@ -179,11 +184,12 @@ def _around(truth: Mapping[str, Any], middle: float, reach: float) -> dict[str, 
 
 def half_width(truth: Mapping[str, Any]) -> float:
     """Return half the width of a kept gain's interval, by its pairs or by its starts: the wider."""
-    reach = math.log(truth["high"] / truth["low"]) / 2
+    today = with_starts(truth, None)
+    reach = math.log(today["high"] / today["low"]) / 2
     means = _means(truth)
     if len(means) > 1:
         reach = max(reach, _reach(means))
-    return reach / truth["mid"]
+    return reach / today["mid"]
 
 
 def joined(earlier: Mapping[str, Any] | None, truth: Truth) -> dict[str, Any]:
@@ -194,12 +200,7 @@ def joined(earlier: Mapping[str, Any] | None, truth: Truth) -> dict[str, Any]:
     sides = {side: (*earlier[side], *later[side]) for side in ("healthy_s", "planted_s")}
     first_start = max(earlier["starts"]) + 1
     starts = (*earlier["starts"], *(first_start + start for start in later["starts"]))
-    seconds = zip(*sides.values(), strict=True)
-    pairs = [
-        Pair(healthy_s, planted_s, 0.0, start)
-        for (healthy_s, planted_s), start in zip(seconds, starts, strict=True)
-    ]
-    low, mid, high = interval(pairs)
+    low, mid, high = interval(_kept_pairs(sides | {"starts": starts}))
     sums = {name: earlier.get(name, 0) + later[name] for name in ("left_out", "spent_s", "stopped")}
     figures = {"low": low, "mid": mid, "high": high, "verdict": verdict(low, mid, high)}
     occasions = (*earlier.get("occasions", (0,)), first_start)
@@ -233,17 +234,38 @@ def difference_of_occasions(truths: Sequence[Mapping[str, Any]]) -> dict[str, fl
 
 
 def _means(truth: Mapping[str, Any]) -> list[float]:
-    rows: dict[int, list[Pair]] = {}
-    for index, start in enumerate(truth.get("starts", ())):
-        pair = Pair(truth["healthy_s"][index], truth["planted_s"][index], 0.0, start)
-        rows.setdefault(start, []).append(pair)
-    return [statistics.mean(_log_ratios(rows[start])) for start in sorted(rows)]
+    return _means_of_starts(_kept_pairs(truth))
+
+
+def _kept_pairs(truth: Mapping[str, Any]) -> list[Pair]:
+    """Return the pairs of a kept truth; none where their starts were not kept."""
+    starts = truth.get("starts")
+    if not starts:
+        return []
+    rows = zip(truth["healthy_s"], truth["planted_s"], starts, strict=True)
+    return [Pair(healthy_s, planted_s, 0.0, start) for healthy_s, planted_s, start in rows]
+
+
+def _means_of_starts(pairs: Sequence[Pair]) -> list[float]:
+    rows: dict[int, list[float]] = {}
+    for pair, ratio in zip(pairs, _log_ratios(pairs), strict=True):
+        rows.setdefault(pair.start, []).append(ratio)
+    return [statistics.mean(rows[start]) for start in sorted(rows)]
 
 
 def interval(pairs: Sequence[Pair]) -> tuple[float, float, float]:
-    """Return low, middle and high of the speed-up: Student's interval of what pairs tell of it."""
-    ratios = _log_ratios(pairs)
-    middle, reach = statistics.mean(ratios), _reach(ratios)
+    """Return low, middle and high of the speed-up: Student's interval of what pairs tell of it.
+
+    Starts count alike: the middle is the mean of their means, however many pairs each has. Raises
+    ``RunError`` where there are fewer than two pairs, or a side of a start took no time.
+    """
+    if len(pairs) < _LEAST_PAIRS:
+        raise RunError(f"fewer than {_LEAST_PAIRS} pairs of turns count")
+    middle = statistics.mean(_means_of_starts(pairs))
+    counts = Counter(pair.start for pair in pairs).values()
+    # The error of a mean of means: where starts have as many pairs each, that of all pairs.
+    uneven = len(pairs) * sum(1 / count for count in counts) / len(counts) ** 2
+    reach = math.sqrt(uneven) * _reach(_log_ratios(pairs))
     return math.exp(middle - reach), math.exp(middle), math.exp(middle + reach)
 
 
@@ -258,6 +280,8 @@ def _log_ratios(pairs: Sequence[Pair]) -> list[float]:
     for pair in pairs:
         healthy_s, planted_s, count = sums.get(pair.start, (0.0, 0.0, 0))
         sums[pair.start] = healthy_s + pair.healthy_s, planted_s + pair.planted_s, count + 1
+    if any(min(healthy_s, planted_s) <= 0 for healthy_s, planted_s, _ in sums.values()):
+        raise RunError("the steps of a side took no time of its own")
     values: list[float] = []
     for pair in pairs:
         healthy_s, planted_s, count = sums[pair.start]
@@ -399,7 +423,10 @@ def _measure_start(
 
 
 def truth_of(pairs: Sequence[Pair], steps: int, spent_s: float) -> Truth:
-    """Return what pairs say, without those that others, or a stop of the machine, disturbed."""
+    """Return what pairs say, without those that others, or a stop of the machine, disturbed.
+
+    Raises ``RunError`` where fewer than two are left, or a side took no time.
+    """
     moving_pairs = drop_stopped(pairs)
     starts = sorted({pair.start for pair in moving_pairs})
     calm_pairs = [

@@ -296,7 +296,8 @@ def test_two_starts_widen_an_interval() -> None:
     assert widened["mid"] == pytest.approx(math.sqrt(1.1 * 1.3))
     assert widened["low"] < 1.11
     assert widened["high"] > 1.29
-    assert truth.with_starts(truth_of_starts(1.1, 1.3), None)["low"] == 1.18
+    today = truth.with_starts(truth_of_starts(1.1, 1.3), None)
+    assert widened["low"] < today["low"] < 1.18  # not what was kept
     single_start = {"low": 1.1, "mid": 1.2, "high": 1.3, "healthy_s": [1.0], "planted_s": [1.2]}
     assert truth.with_starts(single_start, spread) == single_start
 
@@ -811,11 +812,23 @@ def test_the_result_names_the_machine_that_recorded(tmp_path: Path) -> None:
         (side / "answers" / f"{name}.json").write_text(json.dumps({"findings": []}))
     result = judging.result(tmp_path, ["open"], tmp_path / "none.json", {"processor": "other"})
     row = result["halves"]["open"]
+    assert (row["truths"], row["truths_with_stops"]) == (0, 0)
     assert row["asked_on"] == {"processor": "other"}
     assert row["recorded_on"] == [
         {"recordings": 2, "machine": {"processor": "EPYC"}},
         {"recordings": 1, "machine": {"unknown": True}},
     ]
+
+
+def test_the_result_counts_truths_and_those_with_a_stop(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    for name, stopped in (("a", {"stopped": 1}), ("b", {"stopped": 0}), ("c", {})):
+        document = case_record("fault", [], "faulty") | {"truth": truth_of_starts(1.2, 1.3)}
+        document["truth"] |= stopped
+        (tmp_path / "open" / f"{name}--cpu.json").write_text(json.dumps(document))
+    result = judging.result(tmp_path, ["open"], tmp_path / "none.json", {})
+    row = result["halves"]["open"]
+    assert (row["truths"], row["truths_with_stops"]) == (3, 1)
 
 
 @pytest.mark.parametrize(

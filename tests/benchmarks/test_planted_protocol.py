@@ -1,7 +1,9 @@
 """What planted trainings are measured under: memory, stops of the machine, the work of others."""
 
+import itertools
 import math
 import os
+import statistics
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -78,6 +80,22 @@ def test_a_stall_that_comes_again_keeps_its_cost(side: int) -> None:
         assert (measure(stops).mid > SLOWER) == (side == 1)
 
 
+@pytest.mark.parametrize(
+    ("stop_s", "is_left_out"), [(0.3, False), (0.45, False), (0.6, False), (0.7, True), (3.0, True)]
+)
+def test_a_stop_is_left_out_on_either_side_or_on_neither(
+    stop_s: float, *, is_left_out: bool
+) -> None:
+    for side in (0, 1):
+        turns: list[Turn] = []
+        for start, number in itertools.product((0, 1), range(4)):
+            sides = [0.1] * 50, [0.25] * 50
+            if (start, number) == (0, 2):
+                sides[side][7] += stop_s
+            turns.append(Turn(start, 50 * number, sides))
+        assert stopped_turns(turns) == ({2} if is_left_out else set())
+
+
 def test_what_is_long_on_both_sides_is_no_stop() -> None:
     evaluation = {(0, side, 70): 12.0 / (1 + 0.2 * side) for side in (0, 1)}
     assert measure(evaluation).stopped == 0
@@ -99,6 +117,45 @@ def test_no_more_than_a_quarter_of_the_pairs_is_left_out_for_stops() -> None:
     few_pairs = [pairs[2], pairs[8], pairs[1], pairs[7]]  # both stops, and the same steps again
     assert truth.drop_stopped(few_pairs) == [pairs[8], pairs[1], pairs[7]]
     assert truth.drop_stopped(few_pairs[:3]) == few_pairs[:3]
+
+
+def test_starts_count_alike_however_many_pairs_they_have() -> None:
+    pairs = [truth.Pair(1.0, 1.2, 0.0, 0)] * 6 + [truth.Pair(1.0, 1.4, 0.0, 1)] * 2
+    measured = truth.truth_of(pairs, 1, 1.0)
+    assert measured.mid == pytest.approx(math.sqrt(1.2 * 1.4))
+    kept = measured.plain()
+    for judged in (truth.with_starts(kept, None), truth.with_own_starts(kept, 0.01)):
+        assert judged["mid"] == pytest.approx(measured.mid)
+    ratios = [math.log(1.2)] * 6 + [math.log(1.4)] * 2
+    error = statistics.stdev(ratios) * math.sqrt(1 / 6 + 1 / 2) / 2
+    assert math.log(measured.high / measured.mid) == pytest.approx(1.89 * error)
+    for name in ("low", "high"):
+        assert truth.with_starts(kept, None)[name] == pytest.approx(kept[name])
+
+
+def test_a_kept_truth_has_the_interval_of_its_pairs_whatever_was_kept() -> None:
+    measured = truth.truth_of([truth.Pair(1.0, 1.0, 0.0)] * 7 + [truth.Pair(1.0, 9.0, 0.0)], 1, 1.0)
+    kept = measured.plain()
+    once = kept | {"low": 1.3, "mid": 1.32, "high": 1.34, "verdict": "faulty"}
+    for spread in (None, 0.02):
+        assert truth.with_starts(once, spread) == truth.with_starts(kept, spread)
+        assert truth.with_own_starts(once, spread) == truth.with_own_starts(kept, spread)
+    assert truth.with_starts(once, None)["verdict"] == measured.verdict == "undecided"
+    assert truth.half_width(once) == truth.half_width(kept)
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [],
+        [truth.Pair(1.0, 1.2, 0.0)],
+        [truth.Pair(0.0, 1.2, 0.0)] * 4,
+        [truth.Pair(1.0, 0.0, 0.0)] * 4,
+    ],
+)
+def test_pairs_that_tell_nothing_are_no_truth(pairs: list[truth.Pair]) -> None:
+    with pytest.raises(RunError):
+        truth.truth_of(pairs, 1, 1.0)
 
 
 def test_pairs_left_out_for_stops_are_summed_over_occasions() -> None:
@@ -146,6 +203,8 @@ def test_a_case_goes_on_with_the_memory_that_it_began_with(
         ([None], math.inf, (0, 0)),
         ([0.3, 0.02], math.inf, (1, 1)),
         ([0.3, 0.1, 0.2], math.inf, (1, 2)),
+        ([0.06, None, 0.08], math.inf, (0, 2)),  # of one it is not known
+        ([0.06, None, 0.04], math.inf, (2, 2)),
         ([0.3, RunError("too slow"), 0.4], math.inf, (0, 2)),
         ([0.3, 0.0], 0.0, (0, 0)),  # no time is left
     ],

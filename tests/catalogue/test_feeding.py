@@ -154,6 +154,21 @@ def test_reads_leave_their_processor_to_others() -> None:
     assert loading.max_workers() == 16
 
 
+@pytest.mark.parametrize(
+    ("stage", "n_workers", "n_busy"), [("collate", 16, 12.8), ("tokenise", 2, 128)]
+)
+def test_a_fetch_that_waits_for_threads_keeps_processors_busy_and_one_that_waits_does_not(
+    stage: str, n_workers: int, n_busy: float
+) -> None:
+    facts = example_facts.cpu(example_facts.loader())
+    workers = example_workers(0, {stage: (2.0, 0.2)})
+    loading = measure_loading(
+        example_facts.loader(), example_use(example_facts.loader(), {stage: 40.0}, workers), facts
+    )
+    assert loading.max_workers() == n_workers
+    assert loading.busy_processors(4) == pytest.approx(n_busy / 60)
+
+
 def test_workers_that_are_blocked_leave_the_threads_of_the_training_their_processors() -> None:
     facts = example_facts.cpu(example_facts.loader())
     workers = example_workers(0, {"read": (2.0, 0.1)})

@@ -152,6 +152,7 @@ def test_files_of_frameworks_are_not_the_users() -> None:
     assert is_of_framework("sentence_transformers/losses/ranking.py")
     assert not is_of_framework("model.py")
     assert not is_of_framework("my_transformers/trainer.py")
+    assert is_of_framework("pytorch_lightning/core/module.py")
 
 
 def test_a_cause_is_about_what_its_rule_looks_at() -> None:

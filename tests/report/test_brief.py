@@ -341,6 +341,9 @@ def test_what_is_left_out_of_advice_begins_after_a_whole_clause() -> None:
     assert whole_clauses(f"{sorted_text}, or pack them (nested") == f"{sorted_text}, or pack them"
     assert whole_clauses(f"{sorted_text}, or pack") == sorted_text
     assert whole_clauses("one clause that is not at its") == "one clause that is not at its"
+    compiled_text = "compile each of the modules that a step calls"
+    assert whole_clauses(f"{compiled_text}; or larger: while the") == compiled_text
+    assert whole_clauses("sort them, e.g. by their") == "sort them, e.g. by their"
     assert whole_clauses("short; the other clause is most of it") == (
         "short; the other clause is most of it"
     )

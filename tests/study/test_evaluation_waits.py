@@ -133,3 +133,18 @@ def test_a_loader_of_a_process_that_only_tests_has_no_share_of_steps() -> None:
     assert uses[VALIDATION].waits == 20
     alone = loader_uses([row for row in rows if row.training.process.pid == tester.pid])
     assert alone[0].share == pytest.approx(0.75, abs=0.02)
+
+
+def test_a_trainer_and_a_tester_with_the_same_loader_are_told_apart() -> None:
+    logs = [Log(pid=pid, rank=None, end=1000) for pid in (10, 11)]
+    for log, length in zip(logs, (30, 10), strict=True):
+        log.add_fact("loader", TRAINING, ("train.py", 10), num_workers=0)
+        for step in range(20):
+            start = 100 + 40 * step
+            log.add_mark("next", start, start + length, value=step, subject=TRAINING)
+    logs[1].add_steps(*(139 + 40 * step for step in range(20)))
+    rows = [charge_training(run, loader_waits(run)) for run in trainings(recording(*logs))]
+    training_use, testing_use = loader_uses(rows)
+    assert (training_use.waits, training_use.mean_ns) == (20, 10_000_000)
+    assert training_use.share == pytest.approx(0.25, abs=0.01)
+    assert (testing_use.waits, testing_use.mean_ns, testing_use.share) == (20, 30_000_000, None)

@@ -113,17 +113,60 @@ def test_a_sampled_stack_gives_the_line_within_the_function() -> None:
     assert location == Location("/project/train.py", 17, "main")
 
 
-@pytest.mark.parametrize("change", [Drop(("idle.sync",)), CopyChange(pinned=True)])
 @pytest.mark.parametrize(("waited", "line"), [(0.0, 20), (0.3, 21)])
-def test_a_wait_and_a_copy_are_at_no_pass(change: Change, waited: float, line: int) -> None:
+def test_a_wait_is_at_no_pass(waited: float, line: int) -> None:
     passes = HotLine("training", "train.py", 17, "main", 300, 0.5)
     own = HotLine("training", "train.py", 20, "main", 40, 0.2)
     reading = HotLine("training", "train.py", 21, "main", 40, 0.3, waited)
     backward = CallLine("train.py", 17, "main", "torch/_tensor.py", "Tensor.backward", 0.5)
     looks = HostCode("python", 0.1, 1.0, "train.py", 20, "main", None, 0.1, 400)
-    sites = [site("idle.sync.return", "main", 70), site("aten::copy_", "main", 70)]
+    wait = site("idle.sync.return", "main", 70)
     shown = (own, backward, looks) if not waited else (own, reading, backward, looks)
-    assert locate_change(change, *sites, passes, *shown) == Location("train.py", line, "main")
+    location = locate_change(Drop(("idle.sync",)), wait, passes, *shown)
+    assert location == Location("train.py", line, "main")
+
+
+@pytest.mark.parametrize(
+    "read", ["idle.sync.return", "copy.d2h.pageable", "aten::_local_scalar_dense"]
+)
+def test_a_copy_to_a_device_is_not_at_the_line_that_reads_back(read: str) -> None:
+    passes = HotLine("training", "train.py", 17, "main", 300, 0.5)
+    copying = HotLine("training", "train.py", 12, "main", 40, 0.1, 0.08)
+    reading = HotLine("training", "train.py", 21, "main", 40, 0.3, 0.3)
+    change, copy = CopyChange(pinned=True), site("aten::copy_", "main", 70)
+    location = locate_change(change, copy, site(read, "main", 70), passes, reading, copying)
+    assert location == Location("train.py", 17, "main")
+    location = locate_change(change, copy, site(read, "log", 70, line=40), passes, copying)
+    assert location == Location("train.py", 12, "main")
+
+
+def test_a_copy_without_samples_of_its_wait_is_not_at_a_line_of_python() -> None:
+    passes = HotLine("training", "train.py", 17, "main", 300, 0.5)
+    own = HotLine("training", "train.py", 20, "main", 40, 0.2)
+    backward = CallLine("train.py", 17, "main", "torch/_tensor.py", "Tensor.backward", 0.5)
+    looks = HostCode("python", 0.1, 1.0, "train.py", 20, "main", None, 0.1, 400)
+    parts = site("aten::copy_", "main", 70), passes, own, backward, looks
+    assert locate_change(CopyChange(pinned=True), *parts) == Location("train.py", 17, "main")
+
+
+@pytest.mark.parametrize(
+    ("function", "other"),
+    [
+        ("Encoder.forward", ("proj/utils.py", 80, "Decoder.forward")),  # a class
+        ("forward", ("other/pkg/utils.py", 80, "forward")),  # a file
+        ("forward", ("proj/utils.py", 80, "Decoder.forward")),  # windows name no classes
+        ("forward", ("proj/utils.py", 5, "forward")),  # above it
+    ],
+)
+def test_a_wait_stays_in_its_function(function: str, other: tuple[str, int, str]) -> None:
+    own = HotLine("training", "/project/proj/utils.py", 33, "Encoder.forward", 20, 0.1, 0.05)
+    namesake = HotLine("training", *other, 90, 0.5, 0.4)
+    wait = site("idle.sync.return", function, 70, "proj/utils.py", 30)
+    begins = source_line("proj/utils.py", 79, "forward", total=9)
+    location = locate_change(Drop(("idle.sync",)), wait, begins, namesake, own)
+    assert location == Location("/project/proj/utils.py", 33, function)
+    location = locate_change(Drop(("idle.sync",)), wait, begins, namesake)
+    assert location == Location("proj/utils.py", 30, function)
 
 
 def test_python_of_the_function_that_steps_is_at_the_line_that_does_not_train() -> None:

@@ -1,5 +1,6 @@
 """Findings: what the rules detect in a run, each with price and line; and what is left to gain."""
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Final
@@ -118,14 +119,14 @@ def _describe_uncertain(diagnosis: Diagnosis, owner: str) -> str | None:
     """
     for candidate in diagnosis.to_try:
         if candidate.odds is not None:
-            return f"the likeliest cause: {_name_cause(candidate.finding.detection)}"
+            return f"the likeliest cause: {name_cause(candidate.finding.detection)}"
     for finding in diagnosis.seldom:
-        return f"{_name_cause(finding.detection)} was {finding.bound_text}"
+        return f"{name_cause(finding.detection)} was {finding.bound_text}"
     own_cause = _find_unsure(_select_concerning(owner, diagnosis.present))
     if own_cause is not None:
-        return f"{_name_cause(own_cause)} may be part of it"
+        return f"{name_cause(own_cause)} may be part of it"
     cause = _find_unsure(diagnosis.present)
-    return None if cause is None else f"{_name_cause(cause)} may be worth something"
+    return None if cause is None else f"{name_cause(cause)} may be worth something"
 
 
 def _add_open_owner(
@@ -144,7 +145,7 @@ def _add_open_owner(
     words = (
         "nothing sure was found that could be changed about that"
         if unsure is None
-        else f"{_name_cause(unsure, verdict.sentence)} may be part of that"
+        else f"{name_cause(unsure, verdict.sentence)} may be part of that"
     )
     return replace(verdict, sentence=f"{verdict.sentence}; {words}")
 
@@ -165,13 +166,14 @@ def _find_unsure(findings: Sequence[Finding]) -> Detection | None:
     return None if surest is None else findings[surest].detection
 
 
-def _name_cause(detection: Detection, sentence: str = "") -> str:
+def name_cause(detection: Detection, sentence: str = "") -> str:
     """Return the name of a cause, with its place or line unless a sentence has named it."""
     if detection.place is not None:
         return f"{detection.name} {detection.place}"
     location = detection.location
     line = "" if location is None else f"{PurePath(location.file).name}:{location.line}"
-    return detection.name if not line or line in sentence else f"{detection.name} ({line})"
+    is_named = re.search(rf"(?<![\w.]){re.escape(line)}(?!\d)", sentence) is not None
+    return detection.name if not line or is_named else f"{detection.name} ({line})"
 
 
 def _describe_unchecked(evidence: Evidence, abstentions: Sequence[Abstention]) -> str:

@@ -4,11 +4,12 @@ In this order: the line that the rule names; the fact that the change concerns (
 loader or an optimizer); lines of calls that wait for the device, which are recorded directly; the
 user's functions in which a window with stacks saw the leaf or the call. Windows name a function by
 the line where it begins, or, if it had begun before, by the line where it was: where a sampled
-stack lies in it, that line is taken: for waits and copies the one at which the thread waits. What
-several functions share is blamed on the one that calls them all; never on a library.
+stack lies in it, that line is taken: for waits the one at which the thread waits; for copies too,
+where the function reads nothing back. What several functions share is blamed on the one that calls
+them all; never on a library.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePath
 from typing import Final
@@ -18,7 +19,6 @@ from msgspec.structs import replace
 from gapless.capture.source_lines import is_library
 from gapless.catalogue.frameworks.frameworks import find_place
 from gapless.catalogue.queries.between_operators import PYTHON_LEAVES
-from gapless.catalogue.queries.samples import is_function_of
 from gapless.catalogue.queries.step_lines import find_step_lines
 from gapless.model.change import (
     Bucket,
@@ -35,6 +35,7 @@ from gapless.model.change import (
 from gapless.model.edit import Location
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
+from gapless.model.host_code import HotLine
 from gapless.model.study import Site
 
 _COPIES: Final = ("aten::to", "aten::_to_copy", "aten::copy_", "cudaMemcpyAsync", "hipMemcpyAsync")
@@ -43,7 +44,9 @@ _MIN_BLAME_SHARE: Final = 0.5
 _MACHINE_CODES: Final = "G8"  # what a machine does to all lines alike belongs to none
 _SYNCS: Final = ("*ynchronize*",)
 _AWAITED: Final = ("idle.sync", "copy.d2h")  # the thread waits for the device, or for a copy
+_READS: Final = (*_AWAITED, "aten::_local_scalar_dense")  # what a function waits for, beside copies
 _MIN_WAITED_SHARE: Final = 0.01  # of the thread's time, at a line
+_FindLine = Callable[[Evidence, Location], Location]  # within a function that is to blame
 
 
 def place(detection: Detection, evidence: Evidence) -> Detection:
@@ -90,7 +93,7 @@ def _locate_change(change: Change, evidence: Evidence) -> Location | None:  # no
         case Merge(names=names):
             return _locate_optimizer(evidence, names) or _locate_calls(evidence, names)
         case CopyChange():
-            return _find_waiting(evidence, _locate_calls(evidence, _COPIES))
+            return _blame_sites(evidence, _name_test(_COPIES), _find_copying)
         case Scale(leaves=leaves, names=names):
             return _locate_kernels(evidence, leaves, names)
         case Delay() | Bucket():
@@ -148,50 +151,20 @@ def line_of_leaf(evidence: Evidence, leaves: tuple[str, ...]) -> Location | None
     What is between operators in the function that steps is at a line which does not train: calls
     of passes and of the optimizer are sampled most, and hold operators.
     """
-    location = _blame_sites(evidence, lambda site: site.name.startswith(leaves))
+    find_line = _refine_line
     if set(leaves) <= set(PYTHON_LEAVES):
-        return _leave_passes(evidence, location)
-    if all(leaf.startswith(_AWAITED) for leaf in leaves):
-        return _find_waiting(evidence, location)
-    return location
-
-
-def _leave_passes(evidence: Evidence, location: Location | None) -> Location | None:
-    """Return the line of a function that does not train and is sampled most, if there is one."""
-    if location is None:
-        return None
-    lines = (line.location for line in find_step_lines(evidence))
-    own_lines = (line for line in lines if _is_of(location, line))
-    return next(own_lines, location)
-
-
-def _find_waiting(evidence: Evidence, location: Location | None) -> Location | None:
-    """Return the line of a function at which its thread waits for the device, or copies.
-
-    That is where samples show most of it; where they do not tell, a line that does not train:
-    passes and the optimizer only launch.
-    """
-    if location is None:
-        return None
-    lines = [
-        line
-        for line in evidence.hot_lines
-        if line.thread == "training"
-        and line.waited >= _MIN_WAITED_SHARE
-        and _is_of(location, Location(line.file, line.line, line.function))
-    ]
-    top = max(lines, key=lambda line: line.waited, default=None)
-    if top is None:
-        return _leave_passes(evidence, location)
-    return replace(location, file=top.file, line=top.line)
-
-
-def _is_of(location: Location, line: Location) -> bool:
-    return is_function_of(location.file, location.function or "", line)
+        find_line = _leave_passes
+    elif all(leaf.startswith(_AWAITED) for leaf in leaves):
+        find_line = _find_waiting
+    return _blame_sites(evidence, lambda site: site.name.startswith(leaves), find_line)
 
 
 def _locate_calls(evidence: Evidence, names: Sequence[str]) -> Location | None:
-    return _blame_sites(evidence, lambda site: any(fnmatchcase(site.name, name) for name in names))
+    return _blame_sites(evidence, _name_test(names), _refine_line)
+
+
+def _name_test(names: Sequence[str]) -> Callable[[Site], bool]:
+    return lambda site: any(fnmatchcase(site.name, name) for name in names)
 
 
 def _locate_kernels(
@@ -210,8 +183,13 @@ def _locate_kernels(
     return _locate_calls(evidence, operators[:1])
 
 
-def _blame_sites(evidence: Evidence, is_meant: Callable[[Site], bool]) -> Location | None:
-    """Return the function that holds most of some sites; ``None`` without a single one."""
+def _blame_sites(
+    evidence: Evidence, is_meant: Callable[[Site], bool], find_line: _FindLine
+) -> Location | None:
+    """Return a line of the function that holds most of some sites; ``None`` without a single one.
+
+    The line is found within the function that is given by the line where it begins.
+    """
     ns_by_location: dict[Location, int] = {}
     for site in filter(is_meant, evidence.study.sites):
         if not is_library(site.file):
@@ -221,11 +199,11 @@ def _blame_sites(evidence: Evidence, is_meant: Callable[[Site], bool]) -> Locati
     if top_location is None:
         return None
     if ns_by_location[top_location] < _MIN_BLAME_SHARE * sum(ns_by_location.values()):
-        return _locate_loop(evidence)
-    return _refine_line(evidence, top_location)
+        return _locate_loop(evidence, find_line)
+    return find_line(evidence, top_location)
 
 
-def _locate_loop(evidence: Evidence) -> Location | None:
+def _locate_loop(evidence: Evidence, find_line: _FindLine) -> Location | None:
     """Return the user's innermost function that holds most of a step: usually the loop."""
     account = evidence.study.account
     outer_lines = [
@@ -237,21 +215,102 @@ def _locate_loop(evidence: Evidence) -> Location | None:
     return (
         None
         if inner is None
-        else _refine_line(evidence, Location(inner.file, inner.line, inner.function))
+        else find_line(evidence, Location(inner.file, inner.line, inner.function))
     )
+
+
+# ── Lines of a function ─────────────────────────────────────────────────────────────────────────
 
 
 def _refine_line(evidence: Evidence, location: Location) -> Location:
     """Return the line of a function at which sampled stacks were most often, if any were in it."""
+    top = next(_own_lines(evidence, location), None)
+    return location if top is None else replace(location, file=top.file, line=top.line)
+
+
+def _leave_passes(evidence: Evidence, location: Location) -> Location:
+    """Return the line of a function that does not train and is sampled most, if there is one."""
+    is_own = _line_test(evidence, location)
+    lines = (line.location for line in find_step_lines(evidence))
+    own_lines = (line for line in lines if is_own(line))
+    return next(own_lines, None) or _refine_line(evidence, location)
+
+
+def _find_waiting(evidence: Evidence, location: Location) -> Location:
+    """Return the line of a function at which its thread waits for the device.
+
+    That is where samples show most of it; where they do not tell, a line that does not train:
+    passes and the optimizer only launch.
+    """
+    top = _most_waiting_line(evidence, location)
+    if top is None:
+        return _leave_passes(evidence, location)
+    return replace(location, file=top.file, line=top.line)
+
+
+def _find_copying(evidence: Evidence, location: Location) -> Location:
+    """Return the line of a function at which its thread copies to the device.
+
+    Samples do not tell such a wait from one for what is read back: they only show the line in a
+    function that reads nothing.
+    """
+    is_reading = any(
+        site.name.startswith(_READS)
+        and (site.file, site.line, site.function)
+        == (location.file, location.line, location.function)
+        for site in evidence.study.sites
+    )
+    top = None if is_reading else _most_waiting_line(evidence, location)
+    if top is None:
+        return _refine_line(evidence, location)
+    return replace(location, file=top.file, line=top.line)
+
+
+def _most_waiting_line(evidence: Evidence, location: Location) -> HotLine | None:
+    lines = [line for line in _own_lines(evidence, location) if line.waited >= _MIN_WAITED_SHARE]
+    return max(lines, key=lambda line: line.waited, default=None)
+
+
+def _own_lines(evidence: Evidence, location: Location) -> Iterator[HotLine]:
+    """Return the lines of a function at which the thread was sampled, the most frequent first."""
+    is_own = _line_test(evidence, location)
+    for line in evidence.hot_lines:
+        if line.thread == "training" and is_own(Location(line.file, line.line, line.function)):
+            yield line
+
+
+def _line_test(evidence: Evidence, location: Location) -> Callable[[Location], bool]:
+    """Return whether a line may be one of a function, which may have a namesake in its file.
+
+    Stacks of windows may name a method without its class: then it ends where a namesake begins.
+    """
     first_line = 0 if _had_begun(evidence, location) else location.line
-    for hot_line in evidence.hot_lines:
-        is_same_name = (
-            hot_line.function.rpartition(".")[2] == (location.function or "").rpartition(".")[2]
+    end_line = min(
+        (
+            line.line
+            for line in evidence.study.tables.lines
+            if line.calls
+            and line.line > first_line > 0
+            and _is_same_name(line.function, location.function)
+            and _is_same_file((line.file, location.file))
+        ),
+        default=None,
+    )
+
+    def is_own(line: Location) -> bool:
+        return (
+            _is_same_name(line.function, location.function)
+            and _is_same_file((line.file, location.file))
+            and first_line <= line.line
+            and (end_line is None or line.line < end_line)
         )
-        is_match = is_same_name and _is_same_file((hot_line.file, location.file))
-        if hot_line.thread == "training" and is_match and hot_line.line >= first_line:
-            return replace(location, file=hot_line.file, line=hot_line.line)
-    return location
+
+    return is_own
+
+
+def _is_same_name(name_a: str | None, name_b: str | None) -> bool:
+    """Return whether two functions may be the same: one may be named without its class."""
+    return _has_same_end((name_a or "").split("."), (name_b or "").split("."))
 
 
 def _had_begun(evidence: Evidence, location: Location) -> bool:
@@ -271,5 +330,9 @@ def _had_begun(evidence: Evidence, location: Location) -> bool:
 def _is_same_file(names: Iterable[str]) -> bool:
     """Return whether two paths may be the same file: one of them may begin deeper."""
     parts_a, parts_b = (PurePath(name).parts for name in names)
+    return _has_same_end(parts_a, parts_b)
+
+
+def _has_same_end(parts_a: Sequence[str], parts_b: Sequence[str]) -> bool:
     depth = min(len(parts_a), len(parts_b))
-    return parts_a[-depth:] == parts_b[-depth:]
+    return list(parts_a[-depth:]) == list(parts_b[-depth:])

@@ -33,7 +33,7 @@ _MAX_SELDOM_LINES: Final = 3  # of what was seen too seldom to price: what it is
 _DIM: Final = "bright_black"
 _RUN_SECTIONS: Final = "loaders | steps | machine | replay"
 _TRACE_SECTIONS: Final = "kernels | operators | steps"
-_CLAUSE_ENDS: Final = re.compile(r"(?<=[.;:]) |,? or (?=\w)| (?=\()")
+_CLAUSE_ENDS: Final = re.compile(r"(?<=[.;])(?<!e\.g\.)(?<!i\.e\.) |,? or (?=\w)| (?=\()")
 _MIN_WHOLE_SHARE: Final = 0.5  # of the lines that fit: what is whole must fill so much of them
 _HEADS: Final = ("cause", "step gets", "with (gapless try …)")
 

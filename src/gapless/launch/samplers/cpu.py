@@ -25,9 +25,8 @@ _TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
 _PER_CENT: Final = 100 / 10**9  # of a processor, from ns a second
 _MAX_PROCESSES: Final = 40  # the busiest; a line each for thousands would fill the disk
 _MAX_FIRST_THREADS: Final = 10  # likewise
-_DENSE_LOOKS: Final = (
-    120  # at first threads: between the windows of a short run there is little time
-)
+# At first threads: windows of a short run are close to each other.
+_DENSE_LOOKS: Final = 120
 _TREE_TOTAL: Final = "whole"
 _PROCESS_INTERVAL: Final = 4  # looks at the machine for one at each process
 # of a processor, the part of the busiest process's time: less is a mere wrapper's
@@ -172,6 +171,7 @@ def _read_first_threads(growth: Growth, now: int, statuses: dict[int, Status]) -
         name = f"process.{number}"
         with suppress(OSError, ValueError, IndexError):
             faults, kernel_ns = _read_first_thread(number)
+            values[f"{name}.rss"] = statuses[number].resident
             values[f"{name}.faults"] = growth.rate(f"{name}.faults", now, faults)
             in_kernel = growth.rate(f"{name}.kernel", now, kernel_ns)
             values[f"{name}.kernel"] = None if in_kernel is None else in_kernel * _PER_CENT

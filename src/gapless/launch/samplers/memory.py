@@ -3,7 +3,8 @@
 ``memory.available``, ``memory.total``, ``memory.swap_used``, ``memory.shared_used``,
 ``memory.shared_total`` (of /dev/shm), ``memory.group_used`` and ``.group_limit`` (of the control
 group) in bytes; ``memory.swap_in``, ``.swap_out`` in bytes and ``.major_faults`` a second. Once, at
-first: ``memory.fault_ns``, what the kernel takes to hand out a page and to take it back.
+first: ``memory.fault_ns``, what the kernel takes to hand out a page and to take it back, and
+``.page_bytes``.
 """
 
 import mmap
@@ -24,6 +25,7 @@ _GROUP: Final = Path("/sys/fs/cgroup")
 _KIB: Final = 1024
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _PROBED: Final = 8 << 20  # bytes: about as large as tensors that are given back in a step
+_MIN_PAGE_SHARE: Final = 0.9  # of the pages, each of which has a fault of its own
 _PROBES: Final = 3  # the shortest counts
 _find_sizes: Final = re.compile(
     rb"^(MemTotal|MemAvailable|SwapTotal|SwapFree): +(\d+) kB$", re.MULTILINE
@@ -47,7 +49,7 @@ def open_sampler() -> Sampler:
         values: dict[str, float | None] = {**_read_free(), **_read_shared(), **_read_group()}
         if not is_probed:
             is_probed = True
-            values["memory.fault_ns"] = measure_fault_ns()
+            values |= {"memory.fault_ns": measure_fault_ns(), "memory.page_bytes": _PAGE}
         counts = _read_virtual()
         for name, (figure, unit) in _COUNTERS.items():
             if name in counts:
@@ -93,10 +95,12 @@ def measure_fault_ns() -> float | None:
     """Return what the kernel takes of this thread's processor for a page, from first touch to end.
 
     A mapping is touched page by page, twice, and given back: the second time costs only the loop.
-    Where the kernel hands out larger pages at once, it is the time for one of these. ``None``: the
-    kernel does not count page faults.
+    ``None``: the kernel does not count page faults, hands out larger pages at once, or has no
+    memory to give.
     """
-    costs = [cost for _ in range(_PROBES) if (cost := _probe_faults()) is not None]
+    costs: list[float] = []
+    with suppress(OSError):
+        costs += [cost for _ in range(_PROBES) if (cost := _probe_faults()) is not None]
     return min(costs, default=None)
 
 
@@ -113,7 +117,8 @@ def _probe_faults() -> float | None:
     closing = time.thread_time_ns()
     mapping.close()
     spent_ns = touched - start - loop_ns + time.thread_time_ns() - closing
-    return max(0.0, spent_ns / faults) if faults else None
+    is_page_by_page = faults >= _MIN_PAGE_SHARE * _PROBED / _PAGE
+    return spent_ns / faults if is_page_by_page and spent_ns > 0 else None
 
 
 def _touch(mapping: mmap.mmap) -> None:

@@ -64,6 +64,8 @@ _ENVIRONMENT = (  # the names that may be written down; no others are
     "TORCH_NCCL_BLOCKING_WAIT",
 )
 
+_PRELOADED = "LD_PRELOAD"  # holds paths, which are the user's own
+
 
 class _ProcessSettings:
     """The settings of a process, as a thing that facts can be about."""
@@ -267,12 +269,21 @@ def _ask(owner: Any, name: str) -> Any:
     return None if getter is None else getter()
 
 
+def environment() -> dict[str, str]:
+    """Return the variables that may be written down; of libraries that are preloaded, the names."""
+    values = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    if _PRELOADED in values:
+        files = re.split("[ :]", values[_PRELOADED])
+        values[_PRELOADED] = ":".join(map(os.path.basename, files))
+    return values
+
+
 def machine(torch: Any) -> Any:
     """Return the threads that this process may use, and the settings that bear on them."""
     return {
         "intra_op_threads": torch.get_num_threads(),
         "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "cpus_of_machine": os.cpu_count(),
-        "environment": {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+        "environment": environment(),
         **surroundings.values(torch),
     }

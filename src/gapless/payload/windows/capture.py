@@ -24,6 +24,7 @@ _SYNCS = "enable_cuda_sync_events"
 _QUIET_THREADS = ("QueueFeederThread", "TMonitor")
 # The thread that loads torch, now or before; whether the profiler is ready.
 _kineto = keep_fields(thread=threading.get_ident(), is_ready=False)
+_WAITS = "threading.py"  # where the first thread stands while it waits for others
 OTHERS_COMPUTE = "another thread may compute when a window closes: recorded too, it might crash"
 _QUIET = 2  # torch from which on its profiler prints nothing when it starts and stops
 _INJECTORS = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "KINETO_USE_DAEMON")
@@ -70,15 +71,26 @@ def others_may_compute() -> bool:
     them, a thread that is inside of an operator when it stops crashes the process: one that pins
     batches, say (pytorch#185741, mended by #187483). Threads that are done at the edge of a step do
     no harm: those of a backward pass and of ``DataParallel``. Nor do ours, which ``threading`` does
-    not list.
+    not list, nor the first one while it waits for another, which trains.
     """
-    this = threading.get_ident()
-    names = [
-        f"{thread.name} {type(thread).__name__}"
-        for ident, thread in list(threading._active.items())
-        if ident != this
-    ]
-    return any(not any(quiet in name for quiet in _QUIET_THREADS) for name in names)
+    try:
+        return _names_one_that_computes(sys._current_frames(), threading._active.copy())
+    except Exception as error:  # a name of the user's own thread may be a property that fails
+        tracebacks.pass_on(error)
+        return True
+
+
+def _names_one_that_computes(frames: dict[int, Any], threads: dict[int, Any]) -> bool:
+    this, first = threading.get_ident(), threading.main_thread().ident
+    for ident, thread in threads.items():
+        frame = frames.get(ident)
+        if ident == this or frame is None:  # it has ended, or never was one of Python's
+            continue
+        is_waiting = ident == first and os.path.basename(frame.f_code.co_filename) == _WAITS
+        name = f"{thread.name} {type(thread).__name__}"
+        if not is_waiting and not any(quiet in name for quiet in _QUIET_THREADS):
+            return True
+    return False
 
 
 class ProfilerCapture:

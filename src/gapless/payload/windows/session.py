@@ -142,12 +142,8 @@ class Session:
         self.thread = threading.get_ident()
         start_ns = recorder.now()
         self.plan.note_opened(step, start_ns)
-        try:
-            window = OpenWindow(kind, self.number, step, planned_steps)
-        except RuntimeError as error:  # a profiler that is being prepared shows nowhere
-            if tracebacks.from_a_signal_handler(error):
-                raise
-            self.end(f"torch's profiler did not start: {error}"[:300])
+        window = self._start(kind, step, planned_steps)
+        if window is None or self._is_stuck(window):
             return
         try:
             self._mark_beginning(window)
@@ -157,6 +153,27 @@ class Session:
         window.begun = start_ns
         self.open = window
         thinning.hold()
+
+    def _start(self, kind: str, step: int, planned_steps: int) -> OpenWindow | None:
+        """Start the profiler; ``None`` where it does not: there are no windows then."""
+        try:
+            return OpenWindow(kind, self.number, step, planned_steps)
+        except RuntimeError as error:  # a profiler that is being prepared shows nowhere
+            if tracebacks.from_a_signal_handler(error):
+                raise
+            self.end(f"torch's profiler did not start: {error}"[:300])
+            return None
+
+    def _is_stuck(self, window: OpenWindow) -> bool:
+        """Return whether nobody could stop a window at the end of the process; it is stopped then.
+
+        The first thread does that, and may not where another one's operators alone are recorded.
+        """
+        if window.capture.all_threads or self.thread == threading.main_thread().ident:
+            return False
+        window.capture.stop()
+        self.end(f"what steps is not the first thread, and {window.capture.alone}")
+        return True
 
     def _mark_beginning(self, window: OpenWindow) -> None:
         if not window.capture.all_threads:

@@ -10,7 +10,7 @@ from typing import Final
 
 from gapless.catalogue.declare import listing
 from gapless.catalogue.effects.occasions import EVALUATION
-from gapless.catalogue.frameworks.frameworks import runs_loop
+from gapless.catalogue.frameworks.frameworks import find_framework, runs_loop
 from gapless.catalogue.queries import between_operators, samples
 from gapless.catalogue.queries.input.loaders import percent
 from gapless.catalogue.queries.outlook import describe_outlook as near_limit
@@ -229,7 +229,7 @@ def _line_of_python(evidence: Evidence, leaf: str) -> str:
         samples.find_explaining_code(evidence, evidence.per_step(*between_operators.PYTHON_LEAVES))
     )
     line_ref = _format_line(location)
-    if location is not None and runs_loop(evidence, location):
+    if location is not None and find_framework(evidence) and runs_loop(evidence, location):
         return f" that {line_ref.strip(' ()')} calls"
     return line_ref
 

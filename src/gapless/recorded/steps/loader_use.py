@@ -50,11 +50,12 @@ def loader_uses(training_rows: Sequence[TrainingRow]) -> tuple[LoaderUse, ...]:
     """Describe the loaders of the training processes, the one waited for longest first.
 
     A loader of several ranks is one. So are those that one line created with the same settings:
-    again for each epoch, say. One of a process that only tests what others train has no share.
+    again for each epoch, say. One of a process that only tests what others train is another, comes
+    last, and has no share.
     """
     some_train = any(does_train(training_row.training) for training_row in training_rows)
     kinds_by_line: dict[_LineKey, object] = {}
-    loaders_by_kind: dict[object, list[_RankLoader]] = {}
+    loaders_by_kind: dict[tuple[bool, object], list[_RankLoader]] = {}
     for training_row in training_rows:
         training = training_row.training
         waits_by_loader = {waits.loader: waits for waits in training_row.waits}
@@ -73,8 +74,9 @@ def loader_uses(training_rows: Sequence[TrainingRow]) -> tuple[LoaderUse, ...]:
             kind = kinds_by_line.setdefault(
                 rank_loader.line_key, loader_kind(training.process, loader)
             )
-            loaders_by_kind.setdefault(kind, []).append(rank_loader)
-    return tuple(sorted(map(_build_use, loaders_by_kind.values()), key=lambda use: -use.wait_ns))
+            loaders_by_kind.setdefault((rank_loader.is_beside, kind), []).append(rank_loader)
+    uses = [(is_beside, _build_use(group)) for (is_beside, _), group in loaders_by_kind.items()]
+    return tuple(use for _, use in sorted(uses, key=lambda use: (use[0], -use[1].wait_ns)))
 
 
 def _loader_numbers(training: Training) -> set[int]:

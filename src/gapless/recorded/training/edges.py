@@ -249,6 +249,12 @@ _ANCHOR_WORDS: Final = {  # rule → noun of the fact, its label without a fact,
 
 def unprofiled_steps(process: Process, ends: Int64) -> Bool:
     """Return which steps (the stretches between ends) no profiler touched, ours or the user's."""
+    profiled = union(*profiled_spans(process))
+    return overlap(profiled, ends[:-1], ends[1:]) == 0
+
+
+def profiled_spans(process: Process) -> tuple[Int64, Int64]:
+    """Return from when to when a profiler was on, or kept what it had seen: ours or the user's."""
     marks = process.marks
     is_ours = (marks.kind == wire.OBSERVER) & (marks.value == wire.OBSERVER_WINDOW)
     is_theirs = marks.kind == wire.USER_PROFILER
@@ -258,11 +264,10 @@ def unprofiled_steps(process: Process, ends: Int64) -> Bool:
     ]
     window_spans = np.array(spans, np.int64).reshape(-1, 2)
     rows = np.flatnonzero(is_ours | is_theirs)
-    profiled = union(
+    return (
         np.concatenate((window_spans[:, 0], marks.start[rows])),
         np.concatenate((window_spans[:, 1], marks.end[rows])),
     )
-    return overlap(profiled, ends[:-1], ends[1:]) == 0
 
 
 def estimate_noise(lengths: Int64, period: int | None) -> float | None:

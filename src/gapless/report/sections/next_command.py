@@ -24,6 +24,7 @@ _MAX_TRACES: Final = 4  # traces that are named one by one
 _BY_HAND: Final = "by hand"
 # Reading, decoding, augmenting, tokenising, collating, handing over: causes that other ways remedy.
 _CODES_OF_STAGES: Final = frozenset({"G106", "G107", "G108", "G109", "G110", "G111"})
+_CODE_WORDS: Final = frozenset({"torch", "numpy", "gapless"})  # written small wherever they stand
 _PROVES: Final = "runs it with and without, in turns"
 
 
@@ -113,7 +114,8 @@ def _row(
 
 def _begin_sentence(text: str) -> str:
     """Return advice with a capital letter, unless it begins with a name of code."""
-    return text[:1].upper() + text[1:] if text.partition(" ")[0].isalpha() else text
+    word = text.partition(" ")[0]
+    return text if word in _CODE_WORDS or not word.isalpha() else text[:1].upper() + text[1:]
 
 
 def _first_clause(summary: str) -> str:

@@ -1,7 +1,8 @@
 """A run as one file to send.
 
 Only the originals of a run are packed, under its id: the manifest, logs, windows. The sender's home
-folder is replaced by ``~``; nothing of the environment is in it, and nothing that is derived.
+folder is replaced by ``~``. Of the environment only what the recorder may note is in it
+(``payload.hooks.precision``), and nothing that is derived.
 """
 
 import gzip

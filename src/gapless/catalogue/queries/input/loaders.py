@@ -25,8 +25,8 @@ _MAX_WORKERS: Final = 16  # workers to propose, however little CPU a fetch needs
 _CALLS_NS: Final = 200_000  # assumed: a handful of operators, called from Python
 _WRITE_NS: Final = 0.2  # a byte, assumed for one thread: 5 GB/s
 _MAX_BLOCKED_SHARE: Final = 0.95  # of a fetch: at most so much leaves its processor to others
-# Stages that work on what is in memory: blocked there, a fetch waits for threads of its library.
-_IN_MEMORY: Final = ("tokenise", "collate")
+_THREADED: Final = "tokenise"  # blocked there, a fetch waits for threads of its library
+_IN_MEMORY: Final = (_THREADED, "collate")  # stages that reach for no data
 
 
 class Loading(Struct, frozen=True):
@@ -121,16 +121,16 @@ class Loading(Struct, frozen=True):
         waits_by_stage = {
             stage.name: max(0.0, stage.wall_ns - stage.cpu_ns) for stage in self.workers.stages
         }
-        in_memory_ns = sum(ns for name, ns in waits_by_stage.items() if name in _IN_MEMORY)
-        waited_share = in_memory_ns / (sum(waits_by_stage.values()) or 1.0)
+        waited_share = waits_by_stage.get(_THREADED, 0.0) / (sum(waits_by_stage.values()) or 1.0)
         fetch_ns = self.fetch_ns
         return 1 - (1 - cpu_ns / fetch_ns) * (1 - waited_share) if fetch_ns else 1.0
 
     def busy_processors(self, n_workers: int) -> float:
         """Return how many processors so many workers keep busy. Raises ``NotObservedError``."""
-        cpu_ns = self.fetch_ns if self.cpu_ns is None else self.cpu_ns
+        cpu_ns = self.cpu_ns
+        busy_ns = self.fetch_ns if cpu_ns is None else self.fetch_ns * self._busy_share(cpu_ns)
         work_ns = self.work_ns + self.sampler_ns
-        return cpu_ns / max(work_ns, self.fetch_ns / max(1, n_workers), 1.0)
+        return busy_ns / max(work_ns, self.fetch_ns / max(1, n_workers), 1.0)
 
     def is_crowded(self, n_workers: int) -> bool:
         """Return whether so many workers need processors that the training's own threads use.

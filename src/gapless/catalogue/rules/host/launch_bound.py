@@ -33,7 +33,13 @@ _COMPILE_OTHERS: Final = (
 )
 _MIN_COMPILED_SHARE: Final = 0.5  # of the forward passes: less of them is hardly the host's time
 # What calls a model, and what is called beside one: no pass of another model.
-_NO_MODELS: Final = ("torch/nn/parallel/", "torch/nn/modules/loss", "torch/_dynamo/")
+_NO_MODELS: Final = (
+    "torch/nn/parallel/",
+    "torch/nn/modules/loss",
+    "torch/_dynamo/",
+    "torchmetrics/",
+    "torchvision/transforms/",
+)
 _FORWARD: Final = ".forward"
 _MAX_READS: Final = 1.0  # reads a step: a logged loss comes after the compiled part
 
@@ -117,31 +123,50 @@ def launch_bound(evidence: Evidence) -> Detection | None:
             Measure("values that the host reads, a step", n_reads, ""),
         ),
         helps=_helps(evidence),
-        no_remedy=_COMPILE_OTHERS if _compiles_little(evidence) else _MANUAL_REMEDY,
+        no_remedy=_advise(evidence),
         to_try=True,
     )
 
 
+def _advise(evidence: Evidence) -> str:
+    """Return what to do by hand: compile other modules, but not where gradients are taken aside."""
+    if _takes_gradients_aside(evidence) or not _compiles_little(evidence):
+        return _MANUAL_REMEDY
+    return _COMPILE_OTHERS
+
+
+def _takes_gradients_aside(evidence: Evidence) -> bool:
+    return any(map(training_calls.is_pass_aside, evidence.call_lines))
+
+
 def _helps(evidence: Evidence) -> tuple[FixRequest, ...]:
     """Return the fixes: none where gradients are taken aside, or other modules take most."""
-    calls = evidence.call_lines
-    if any(map(training_calls.is_pass_aside, calls)) or _compiles_little(evidence):
+    if _takes_gradients_aside(evidence) or _compiles_little(evidence):
         return ()
     is_compiled = windows.sum_calls(evidence, *_COMPILED_REGIONS).count > 0
     return (compile_reduce_overhead.request(), *(() if is_compiled else (compiled.request(),)))
 
 
 def _compiles_little(evidence: Evidence) -> bool:
-    """Return whether the function that steps calls modules other than the models for longer."""
+    """Return whether the function that steps calls modules other than the models for longer.
+
+    Not where a model was seen in no call: it may be called by the name of a class that it inherits
+    its forward pass from.
+    """
     steps = training_calls.find_stepping_functions(evidence.call_lines)
     names = {model.name.rpartition(".")[2] for model in evidence.facts.models}
-    passes = [call for call in evidence.call_lines if training_calls.is_forward(call)]
+    passes = [
+        call
+        for call in evidence.call_lines
+        if training_calls.is_forward(call) and (call.file, call.function) in steps
+    ]
+    if not names <= {_module_of(call) for call in passes}:
+        return False
     own_share = sum(call.share for call in passes if _module_of(call) in names)
     other_share = sum(
         call.share
         for call in passes
         if _module_of(call) not in names
-        and (call.file, call.function) in steps
         and not any(part in call.callee_file.replace("\\", "/") for part in _NO_MODELS)
     )
     return 0 < own_share < _MIN_COMPILED_SHARE * (own_share + other_share)

@@ -1,22 +1,34 @@
 """Memory of the host that the C library gives back in each step."""
 
+from math import prod
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.fixes.host.malloc import find_setting, malloc
+from gapless.catalogue.fixes.host.malloc import find_allocator, malloc
 from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.compute import work_of
 from gapless.model.change import Change, HostChange, Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Facts
 from gapless.model.finding import Detection, Measure
 from gapless.model.run import PageFaults
+from gapless.model.work import Work
+from gapless.roofline.padding import sizes_of
 
 _MIN_SHARE: Final = 0.03  # of the step: other faults are the usual business of a process
 # Of what a page takes in a loop that does nothing else: other data leaves the caches, and threads
 # of one process wait for each other (benchmarks/returned_memory.py).
 _PAGE_FACTOR: Final = Estimate(0.8, 1.2, 1.6)
-_HOST_LEAVES: Final = ("idle.host", "idle.data", "idle.launch")
+_HOST_LEAVES: Final = ("idle.host", "idle.launch")
+_LOADING: Final = "idle.data"
+_READ_AROUND: Final = 16  # pages of shared memory that one fault maps, where it is read
+_PYTHON: Final = ("idle.host.python", "idle.data")  # where Python's own objects are made
+_UNSURE: Final = (
+    "what Python does takes longer than operators: some of it may be Python's own memory"
+)
+_MIN_BLOCK: Final = 128 << 10  # bytes: smaller ones the C library keeps
+_DTYPE_BYTES: Final = {"fp64": 8, "bf16": 2, "fp16": 2}  # of others: 4
 _MAX_SAVED_SHARE: Final = 0.9
 
 
@@ -24,29 +36,35 @@ _MAX_SAVED_SHARE: Final = 0.9
     "G405",
     "returned-memory",
     figures="""
+    large_work = example_work("aten::mul", ((61708, 8, 8),), 20, "busy.elementwise", calls=30)
+    small_work = example_work("aten::mul", ((64, 8, 8),), 20, "busy.elementwise", calls=30)
     # Tensors of 15 MB, made and freed in each step
     > Each step takes 47 MB of memory from the kernel anew, which the C library had given back to
-      it: 11,538 page faults, 16.6 ms of each 35.0 ms step.
-    cpu(machine(device=None), loader(num_workers=0))
+      it: 11,538 page faults, which take the training thread 16.6 ms of each 35.0 ms step.
+    cpu(machine(device=None), loader(num_workers=0)), large_work
     busy.elementwise 33, idle.host.python 2
     PageFaults(11538, 18.5e6, 35e6, 1200, 4096)
     # Few
-    cpu(machine(device=None), loader(num_workers=0))
+    cpu(machine(device=None), loader(num_workers=0)), large_work
     busy.elementwise 33, idle.host.python 2
     PageFaults(500, 1e6, 35e6, 1200, 4096)
     # The kernel is asked for little: the thread computes
-    cpu(machine(device=None), loader(num_workers=0))
+    cpu(machine(device=None), loader(num_workers=0)), large_work
     busy.elementwise 33, idle.host.python 2
     PageFaults(11538, 0.5e6, 35e6, 1200, 4096)
-    # Batches of 45 MB from workers, in memory that is shared with them
-    cpu(machine(device=None), loader(num_workers=4, batch_bytes=46_000_000))
+    # Operators have small tensors: Python's own memory, files that are mapped, forks
+    cpu(machine(device=None), loader(num_workers=0)), small_work
     busy.elementwise 33, idle.host.python 2
     PageFaults(11538, 18.5e6, 35e6, 1200, 4096)
-    # Somebody chose what is kept
-    cpu(machine(device=None, environment={"MALLOC_TRIM_THRESHOLD_": "68719476736"}),
+    # Batches of 750 MB from workers, in memory that is shared with them
+    cpu(machine(device=None), loader(num_workers=4, pin_memory=False, batch_bytes=750_000_000))
+    busy.elementwise 33, idle.host.python 2
+    large_work, PageFaults(11538, 18.5e6, 35e6, 1200, 4096)
+    # Another allocator
+    cpu(machine(device=None, environment={"LD_PRELOAD": "libjemalloc.so.2"}),
       loader(num_workers=0))
     busy.elementwise 33, idle.host.python 2
-    PageFaults(11538, 18.5e6, 35e6, 1200, 4096)
+    large_work, PageFaults(11538, 18.5e6, 35e6, 1200, 4096)
     """,
 )
 def returned_memory(evidence: Evidence) -> Detection | None:
@@ -63,53 +81,77 @@ def returned_memory(evidence: Evidence) -> Detection | None:
     From outside, twice a second: page faults of the training process's first thread, and its time
     in the kernel, between windows (before the first one, where that was sampled). What a page takes
     is measured on the machine as the run begins. Memory that the process gains, and batches that
-    arrive in memory shared with workers, do not count; nor does more than the thread's time in the
-    kernel.
+    arrive in memory shared with workers, do not count; nor does more than operators had of large
+    tensors in a step of the windows (Python's own memory and mapped files are no C library's), or
+    than the thread's time in the kernel.
     """
     faults = evidence.page_faults
     if faults is None:
-        raise NotObservedError("page faults", "they were not sampled while it stepped")
-    if find_setting(dict(evidence.facts.machine.environment)) is not None:
+        raise NotObservedError("page faults", "no page faults were sampled while it stepped")
+    if find_allocator(evidence.facts) is not None:
         return None
-    count = faults.count - _count_shared_pages(evidence.facts, faults)
-    saved_ns = _saved_ns(faults, count)
+    n_pages = faults.count - _count_shared_faults(evidence.facts, faults)
+    if n_pages * faults.fault_ns * _PAGE_FACTOR.mid < _MIN_SHARE * faults.step_ns:
+        return None
+    n_pages = min(n_pages, _large_bytes(evidence) / faults.page_bytes)
+    saved_ns = _saved_ns(faults, n_pages)
     if saved_ns.mid < _MIN_SHARE * faults.step_ns:
         return None
-    size = count * faults.page_bytes
+    taken = f"{windows.ms(saved_ns.mid)} of each {windows.ms(faults.step_ns)} step"
     return returned_memory.detection(
-        f"Each step takes {size / 1e6:.0f} MB of memory from the kernel anew, which the C library "
-        f"had given back to it: {count:,.0f} page faults, "
-        f"{windows.ms(saved_ns.mid)} of each {windows.ms(faults.step_ns)} step.",
+        f"Each step takes {n_pages * faults.page_bytes / 1e6:.0f} MB of memory from the kernel "
+        f"anew, which the C library had given back to it: {n_pages:,.0f} page faults, which take "
+        f"the training thread {taken}.",
         *_changes_kept(evidence, saved_ns, faults.step_ns),
         measures=(
-            Measure("page faults, a step", count, ""),
+            Measure("page faults, a step", n_pages, ""),
             Measure("what one takes on this machine", faults.fault_ns, "ns"),
             Measure("the training thread in the kernel, a step", faults.kernel_ns, "ns"),
         ),
         helps=(malloc.request(),),
+        unsure=_UNSURE if evidence.share("busy.") < evidence.share(*_PYTHON) else None,
     )
 
 
-def _count_shared_pages(facts: Facts, faults: PageFaults) -> float:
-    """Count the pages of a batch that workers hand over in memory that is shared with them."""
-    sizes = [
+def _large_bytes(evidence: Evidence) -> float:
+    """Return the bytes of large tensors that operators had as inputs, a step of the windows.
+
+    What is made and freed again is an input of the operator after it.
+    """
+    total = sum(row.calls * _block_bytes(row) for row in work_of(evidence))
+    return total / (evidence.study.account.steps or 1)
+
+
+def _block_bytes(work: Work) -> int:
+    width = _DTYPE_BYTES.get(work.dtype or "", 4)
+    sizes = (width * prod(sizes) for sizes in sizes_of(work))
+    return sum(size for size in sizes if size >= _MIN_BLOCK)
+
+
+def _count_shared_faults(facts: Facts, faults: PageFaults) -> float:
+    """Count the faults of batches that workers hand over in memory that is shared with them.
+
+    Those that are pinned are read by the thread that pins them.
+    """
+    n_bytes = [
         loader.batch_bytes or 0
         for loader in facts.loaders
-        if loader.num_workers and loader.trains is not False
+        if loader.num_workers and loader.trains and not loader.pin_memory
     ]
-    return sum(sizes) / faults.page_bytes
+    return sum(n_bytes) / faults.page_bytes / _READ_AROUND
 
 
-def _saved_ns(faults: PageFaults, count: float) -> Estimate:
+def _saved_ns(faults: PageFaults, n_pages: float) -> Estimate:
     """Return what the faults of a step take: no more than the thread is in the kernel."""
     bounds = (_PAGE_FACTOR.low, _PAGE_FACTOR.mid, _PAGE_FACTOR.high)
-    page_ns = max(0.0, count) * faults.fault_ns
-    return Estimate(*(min(faults.kernel_ns, bound * page_ns) for bound in bounds))
+    max_ns = min(faults.kernel_ns, _MAX_SAVED_SHARE * faults.step_ns)
+    page_ns = max(0.0, n_pages) * faults.fault_ns
+    return Estimate(*(min(max_ns, bound * page_ns) for bound in bounds))
 
 
 def _changes_kept(evidence: Evidence, saved_ns: Estimate, step_ns: float) -> tuple[Change, ...]:
     """Return the changes: which of the thread's work meets the faults is not known, so all does."""
-    shares = [min(_MAX_SAVED_SHARE, ns / step_ns) for ns in (saved_ns.high, saved_ns.mid)]
-    factor = Estimate(*(1 - share for share in (*shares, saved_ns.low / step_ns)))
-    host = HostChange(_HOST_LEAVES, factor)
+    factor = Estimate(*(1 - ns / step_ns for ns in (saved_ns.high, saved_ns.mid, saved_ns.low)))
+    loads_itself = not any(loader.num_workers for loader in evidence.facts.loaders)
+    host = HostChange((*_HOST_LEAVES, *((_LOADING,) if loads_itself else ())), factor)
     return (host,) if evidence.on_device else (host, Scale(factor, leaves=("busy.",)))
