@@ -157,7 +157,7 @@ def whole_clauses(text: str) -> str:
         if text.count("(", 0, match.start()) == text.count(")", 0, match.start())
     ]
     end = max(ends, default=0)
-    return text[:end] if end >= _MIN_WHOLE_SHARE * len(text) else text
+    return text[:end].rstrip(";") if end >= _MIN_WHOLE_SHARE * len(text) else text
 
 
 def _row_text(row: Sequence[str], widths: Sequence[int], number: str = "") -> str:
