@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.machine import machine, versions, write_result
+from gapless.catalogue.fixes.host.malloc import VARIABLES
 
 _ROUNDS: Final = 6
-KEPT: Final = {"MALLOC_TRIM_THRESHOLD_": str(64 << 30), "MALLOC_MMAP_MAX_": "0"}  # fix malloc
 _RESULT: Final = Path(__file__).parent / "results" / "returned_memory.json"
 _TRAINING: Final = """
 import json, resource, time, torch
@@ -54,7 +54,7 @@ def main() -> int:
     """Run both by turns; write each run's figures, and the medians of the first part."""
     runs: dict[str, list[list[dict[str, Any]]]] = {"as_it_is": [], "kept": []}
     for _ in range(_ROUNDS):
-        for name, variables in (("as_it_is", {}), ("kept", KEPT)):
+        for name, variables in (("as_it_is", {}), ("kept", VARIABLES)):
             runs[name].append(_run(variables))
     medians = {name: statistics.median(run[0]["ms"] for run in rows) for name, rows in runs.items()}
     result = {

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from benchmarks.planted.data import make
 from benchmarks.planted.scripts import STANDINS, Script, lay_out
-from benchmarks.returned_memory import KEPT
+from gapless.catalogue.fixes.host.malloc import VARIABLES
 from gapless.launch.environment import RecorderSettings, build_environment
 
 COUNTING: Final = Path(__file__).with_name("counting")
@@ -61,7 +61,7 @@ def kept_memory() -> dict[str, str]:
     As it is, it gives their memory to the kernel in each step or keeps it, as its heap happens to
     lie: two starts of one training would differ by up to two times (``returned_memory.py``).
     """
-    return {name: os.environ.get(name, value) for name, value in KEPT.items()}
+    return {name: os.environ.get(name, value) for name, value in VARIABLES.items()}
 
 
 def visible_gpu(number: int) -> str:

@@ -19,7 +19,7 @@ from benchmarks.planted.running import Lane, RunError, run
 from benchmarks.planted.scripts import Script
 from benchmarks.planted.stops import Turn, stopped_turns
 from benchmarks.planted.working import driver_processors, run_in_lanes
-from benchmarks.returned_memory import KEPT
+from gapless.catalogue.fixes.host.malloc import VARIABLES
 
 TRAINING = Script("two", "o/r", "0" * 40, "train.py", {"train.py": ""})
 STEPS = 30  # of a turn
@@ -167,21 +167,21 @@ def test_pairs_left_out_for_stops_are_summed_over_occasions() -> None:
 
 
 def test_memory_is_kept_unless_it_was_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in KEPT:
+    for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     lane = Lane(0, (), "cpu", tmp_path)
     environment = lane.environment(TRAINING, tmp_path)
-    assert {name: environment[name] for name in KEPT} == KEPT == recorder(lane)["memory"]
+    assert {name: environment[name] for name in VARIABLES} == VARIABLES == recorder(lane)["memory"]
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
     own = Lane(0, (), "cpu", tmp_path).counting_environment(TRAINING, tmp_path)
     assert own["MALLOC_TRIM_THRESHOLD_"] == "131072"
-    assert own["MALLOC_MMAP_MAX_"] == KEPT["MALLOC_MMAP_MAX_"]
+    assert own["MALLOC_MMAP_MAX_"] == VARIABLES["MALLOC_MMAP_MAX_"]
 
 
 def test_a_case_goes_on_with_the_memory_that_it_began_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in KEPT:
+    for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     lane = Lane(0, (), "cpu", tmp_path)
     assert lane.of_record({"step_s": 0.1}) == lane
@@ -193,7 +193,7 @@ def test_a_case_goes_on_with_the_memory_that_it_began_with(
     ]
     for kept in earlier_cases:
         environment = lane.of_record(kept).environment(TRAINING, tmp_path)
-        assert not KEPT.keys() & environment.keys()
+        assert not VARIABLES.keys() & environment.keys()
 
 
 @pytest.mark.parametrize(

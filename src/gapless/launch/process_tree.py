@@ -21,7 +21,7 @@ _TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
 
 
 class Status(NamedTuple):
-    """What ``/proc/PID/stat`` says of a process."""
+    """What ``/proc/PID/stat`` says of a process, or ``/proc/PID/task/TID/stat`` of a thread."""
 
     parent: int
     cpu_ns: int
@@ -30,6 +30,8 @@ class Status(NamedTuple):
     resident: int  # bytes
     is_over: bool  # it ended, and its parent has not asked yet how
     children_cpu_ns: int  # what its children that ended, and theirs, were on a processor
+    kernel_ns: int  # of ``cpu_ns``
+    minor_faults: int  # page faults that needed no disk
 
 
 class Tree(Struct):
@@ -111,6 +113,8 @@ def parse(text: bytes) -> Status:
         resident=int(words[21]) * _PAGE,
         is_over=words[0] in {b"Z", b"X"},
         children_cpu_ns=(int(words[13]) + int(words[14])) * _TICK_NS,
+        kernel_ns=int(words[12]) * _TICK_NS,
+        minor_faults=int(words[7]),
     )
 
 

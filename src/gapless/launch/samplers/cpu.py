@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from gapless.launch.process_tree import Status, Tree
+from gapless.launch.process_tree import Status, Tree, parse
 from gapless.launch.samplers import AbsentError, Growth, Sampler, Values, keep_observed
 
 _STAT: Final = Path("/proc/stat")
@@ -170,16 +170,9 @@ def _read_first_threads(growth: Growth, now: int, statuses: dict[int, Status]) -
     for number in busiest:
         name = f"process.{number}"
         with suppress(OSError, ValueError, IndexError):
-            faults, kernel_ns = _read_first_thread(number)
+            thread = parse(Path(f"/proc/{number}/task/{number}/stat").read_bytes())
             values[f"{name}.rss"] = statuses[number].resident
-            values[f"{name}.faults"] = growth.rate(f"{name}.faults", now, faults)
-            in_kernel = growth.rate(f"{name}.kernel", now, kernel_ns)
+            values[f"{name}.faults"] = growth.rate(f"{name}.faults", now, thread.minor_faults)
+            in_kernel = growth.rate(f"{name}.kernel", now, thread.kernel_ns)
             values[f"{name}.kernel"] = None if in_kernel is None else in_kernel * _PER_CENT
     return keep_observed(values)
-
-
-def _read_first_thread(number: int) -> tuple[int, int]:
-    """Return the minor page faults of a process's first thread, and its ns in the kernel."""
-    text = Path(f"/proc/{number}/task/{number}/stat").read_bytes()
-    words = text[text.rindex(b")") + 2 :].split()
-    return int(words[7]), int(words[12]) * _TICK_NS

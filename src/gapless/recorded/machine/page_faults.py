@@ -16,9 +16,7 @@ _MIN_PLAIN_SHARE: Final = 0.9  # of the time that a sample is the mean of, witho
 _MIN_SAMPLES: Final = 2  # the time that the first one is the mean of is not known
 _MIN_STRETCHES: Final = 2  # before any profiler: the first one may still warm up
 _MIN_STEPS: Final = 3  # in a stretch: fewer are not what a step usually is
-_SHARED_NS: Final = (
-    2e9  # behind a window: a child that saves it shares memory, which is then copied
-)
+_SHARED_NS: Final = 2e9  # behind a window: a child that saves it shares the memory
 _PER_CENT: Final = 100.0
 _S: Final = 1e9  # ns
 Float = npt.NDArray[np.float64]

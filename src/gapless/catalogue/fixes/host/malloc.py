@@ -7,11 +7,11 @@ from gapless.model.edit import Applicability, Proposal, SetEnv
 from gapless.model.facts import Facts
 
 # Trimming only beyond so much that lies free, and no block of its own mapping.
-_VARIABLES: Final = {"MALLOC_TRIM_THRESHOLD_": str(64 << 30), "MALLOC_MMAP_MAX_": "0"}
+VARIABLES: Final = {"MALLOC_TRIM_THRESHOLD_": str(64 << 30), "MALLOC_MMAP_MAX_": "0"}
 # Before 2.26 glibc read them as an int, in which 64 GiB are 0; torch needs 2.28 from then on.
 _SINCE: Final = (2, 6)
 _MAX_INT: Final = (1 << 31) - 1
-_SETTINGS: Final = (*_VARIABLES, "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_")
+_SETTINGS: Final = (*VARIABLES, "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_")
 _OTHER_ALLOCATORS: Final = ("malloc", "hoard")  # part of the names of their libraries
 
 
@@ -62,7 +62,7 @@ def malloc(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
         return (malloc.refusal(f"{allocator} is preloaded"),)
     if setting is not None:
         return (malloc.refusal(f"{setting} is set already"),)
-    variables, torch = dict(_VARIABLES), facts.world.torch
+    variables, torch = dict(VARIABLES), facts.world.torch
     if torch is None or torch < _SINCE:
         variables["MALLOC_TRIM_THRESHOLD_"] = str(_MAX_INT)
     return (

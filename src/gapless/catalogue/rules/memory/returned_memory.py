@@ -14,6 +14,7 @@ from gapless.model.facts import Facts
 from gapless.model.finding import Detection, Measure
 from gapless.model.run import PageFaults
 from gapless.model.work import Work
+from gapless.roofline.formulas import SIZES
 from gapless.roofline.padding import sizes_of
 
 _MIN_SHARE: Final = 0.03  # of the step: other faults are the usual business of a process
@@ -28,7 +29,7 @@ _UNSURE: Final = (
     "what Python does takes longer than operators: some of it may be Python's own memory"
 )
 _MIN_BLOCK: Final = 128 << 10  # bytes: smaller ones the C library keeps
-_DTYPE_BYTES: Final = {"fp64": 8, "bf16": 2, "fp16": 2}  # of others: 4
+_USUAL_WIDTH: Final = 4  # bytes of a number of another type than operators compute with
 _MAX_SAVED_SHARE: Final = 0.9
 
 
@@ -123,7 +124,7 @@ def _large_bytes(evidence: Evidence) -> float:
 
 
 def _block_bytes(work: Work) -> int:
-    width = _DTYPE_BYTES.get(work.dtype or "", 4)
+    width = SIZES.get(work.dtype or "", _USUAL_WIDTH)
     sizes = (width * prod(sizes) for sizes in sizes_of(work))
     return sum(size for size in sizes if size >= _MIN_BLOCK)
 
