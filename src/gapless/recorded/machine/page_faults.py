@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from gapless.model.recording import Process, Samples
 from gapless.model.run import PageFaults
+from gapless.model.trace import Int64
 from gapless.recorded.training.edges import profiled_spans
 from gapless.recorded.training.processes import Training
 
@@ -16,7 +17,9 @@ _MIN_PLAIN_SHARE: Final = 0.9  # of the time that a sample is the mean of, witho
 _MIN_SAMPLES: Final = 2  # the time that the first one is the mean of is not known
 _MIN_STRETCHES: Final = 2  # before any profiler: the first one may still warm up
 _MIN_STEPS: Final = 3  # in a stretch: fewer are not what a step usually is
-_SHARED_NS: Final = 2e9  # behind a window: a child that saves it shares the memory
+# Behind a window a child that saves it shares the memory, which is copied where it is written to:
+# what steps write is written in each of them.
+_COPYING_STEPS: Final = 2
 _PER_CENT: Final = 100.0
 _S: Final = 1e9  # ns
 Float = npt.NDArray[np.float64]
@@ -86,9 +89,9 @@ def _plain_stretches(samples: Samples, training: Training, page_bytes: float) ->
     counted = np.concatenate(([0], np.cumsum(edges.step_counts)))
     n_steps = np.diff(np.interp((starts, ends), edges.ends, counted), axis=0)[0]
     is_plain = (starts >= edges.ends[0]) & (ends <= edges.ends[-1]) & (n_steps > 0)
-    is_plain &= _profiled_ns(training.process, starts, ends) <= (1 - _MIN_PLAIN_SHARE) * (
-        ends - starts
-    )
+    copying_ns = _COPYING_STEPS * (edges.ends[-1] - edges.ends[0]) / max(1, counted[-1])
+    profiled_ns = _profiled_ns(training.process, (starts, ends), copying_ns)
+    is_plain &= profiled_ns <= (1 - _MIN_PLAIN_SHARE) * (ends - starts)
     if not is_plain.any():
         return None
     return _Stretches(
@@ -100,15 +103,13 @@ def _plain_stretches(samples: Samples, training: Training, page_bytes: float) ->
     ).take(is_plain)
 
 
-def _profiled_ns(
-    process: Process, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-) -> Float:
-    """Return how long a profiler, or what it left to save, was at work in each stretch."""
+def _profiled_ns(process: Process, stretches: tuple[Int64, Int64], copying_ns: float) -> Float:
+    """Return how long a profiler, or what it left behind, was at work in each stretch."""
+    starts, ends = stretches
     profiled_ns = np.zeros(len(ends))
     for start, end in zip(*profiled_spans(process), strict=True):
-        profiled_ns += np.clip(
-            np.minimum(ends, end + _SHARED_NS) - np.maximum(starts, start), 0, None
-        )
+        inside_ns = np.minimum(ends, end + copying_ns) - np.maximum(starts, start)
+        profiled_ns += np.clip(inside_ns, 0, None)
     return profiled_ns
 
 
