@@ -83,6 +83,29 @@ def test_elements_that_are_assigned_numbers_are_not_told_of_as_torch_tensor() ->
     assert (assigned_loop.n_tensors, built_loop.n_tensors) == (0, 400)
 
 
+def test_a_policy_that_acts_is_not_told_of_as_torch_tensor() -> None:
+    """One tensor of each observation is little of what a policy, which samples actions, calls."""
+    names = ["lift_fresh", "detach_", *(f"op{index}" for index in range(30))]
+    loop = loops.find_loop(
+        _loop_evidence(
+            *(example_work(f"aten::{name}", (), 0.1, "busy.other", calls=30) for name in names),
+            calls=30,
+        )
+    )
+    assert loop is not None
+    assert loop.n_tensors == 0
+
+
+def test_without_stacks_a_function_beside_a_loop_does_not_stand_for_it() -> None:
+    for share, line in ((0.2, None), (0.6, 8)):
+        code = HostCode("python", share, 1.0, "/job/train.py", 8, "Env.step", None, share, 200)
+        evidence = _loop_evidence(code)
+        loop = loops.find_loop(evidence)
+        assert loop is not None
+        location = find_loop_function(evidence, loop)
+        assert (None if location is None else location.line) == line
+
+
 def test_samples_that_go_through_a_layer_one_by_one_are_a_loop_however_long() -> None:
     single_loop, batched_loop = (
         loops.find_loop(

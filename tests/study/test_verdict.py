@@ -309,6 +309,33 @@ def test_the_line_of_python_is_where_it_was_sampled_not_where_operators_run() ->
         assert f"in Python code{line}; 30 % is computing" in sentence
 
 
+@pytest.mark.parametrize(
+    ("kind", "library", "words"),
+    [
+        ("sleep", None, "sleeping"),
+        ("file", None, "reading or writing files"),
+        ("socket", None, "waiting for a socket"),
+        ("python", "PIL", "in PIL"),
+    ],
+)
+def test_what_the_thread_does_is_called_what_it_is(
+    kind: str, library: str | None, words: str
+) -> None:
+    code = HostCode(kind, 0.6, 1.0, "/job/train.py", 21, "poll", library, 0.6, 200)
+    leaves = {"busy.math": 30, "idle.host.unframed": 70}
+    assert f"operators, mostly {words} (train.py:21);" in sentence_of(
+        evidence_of(cpu(), leaves, code)
+    )
+    assert f"thread, which is mostly {words} (train.py:21);" in sentence_of(
+        evidence_of(gpu(), leaves, code)
+    )
+
+
+def test_of_a_library_that_takes_long_no_operators_are_advised() -> None:
+    code = HostCode("python", 0.6, 1.0, "/job/train.py", 21, "load", "PIL", 0.6, 200)
+    assert "tensors" not in suggest_remedy(evidence_of(cpu(), {"busy.math": 1.0}), code)
+
+
 def test_operators_of_no_known_kind_are_named_where_one_is_most_of_them() -> None:
     leaves = {"busy.math": 10, "busy.other": 80, "idle.host.python": 10}
     cdist = example_work("aten::cdist", ((64, 8),), 70, "busy.other", calls=1)

@@ -39,6 +39,8 @@ _MIN_CALLS_PER_TENSOR: Final = 4  # for each parameter tensor: attention or a ga
 # few rounds, or in layers, only those that occur in it several times.
 MIN_CALL_SHARE: Final = 0.5
 _MIN_NODE_SHARE: Final = 0.5  # nodes of a backward pass to the calls that they differentiate
+_TENSOR_CALLS: Final = 3  # of ``torch.tensor``: it makes one, lifts it and detaches it
+_MIN_TENSOR_SHARE: Final = 0.2  # of a loop's calls, for it to be one that makes tensors
 # A core moves (in its caches) and multiplies at most this: a lower bound for what a call takes.
 _BYTES_NS: Final = 30.0
 _FLOPS_NS: Final = 100.0
@@ -73,12 +75,15 @@ class Loop(Struct, frozen=True):
     def n_tensors(self) -> float:
         """Count the tensors that ``torch.tensor`` makes from Python numbers in a step.
 
-        It detaches each; ``x[i] = number`` makes one, too, but does not detach it.
+        It detaches each; ``x[i] = number`` makes one, too, but does not detach it. 0 where the loop
+        mostly calls others: a policy that acts makes one of each observation, and much else.
         """
         calls_by_name = dict(self.main_operators)
-        return min(
+        n_tensors = min(
             calls_by_name.get("aten::lift_fresh", 0.0), calls_by_name.get("aten::detach_", 0.0)
         )
+        n_calls = sum(calls_by_name.values())
+        return n_tensors if _TENSOR_CALLS * n_tensors >= _MIN_TENSOR_SHARE * n_calls else 0.0
 
 
 def find_loop(evidence: Evidence) -> Loop | None:

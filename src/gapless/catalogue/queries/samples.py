@@ -44,6 +44,9 @@ _REMEDIES: Final = {
         f"do it less often{OR_IN_WORKERS}, or write it as operations on whole tensors; "
         "torch.compile helps where it is part of the model"
     ),
+    "library": (
+        "do it once beforehand, less often, or in the workers of a DataLoader, beside the step"
+    ),
     "sleep": "leave it out; what it waits for can be waited for in a thread, beside the step",
     "file": (
         "keep the file open and write seldom, in one piece; flush and fsync only where a crash "
@@ -199,7 +202,9 @@ def begin_sentence(code: HostCode | None) -> str:
 
 def suggest_remedy(evidence: Evidence, code: HostCode | None) -> str:
     """Return what to do about sampled code by hand: nothing of workers where no loader is."""
-    return offer_workers(evidence, _REMEDIES["python" if code is None else code.kind])
+    kind = "python" if code is None else code.kind
+    is_library = kind == "python" and code is not None and code.library is not None
+    return offer_workers(evidence, _REMEDIES["library" if is_library else kind])
 
 
 def offer_workers(evidence: Evidence, remedy: str) -> str:

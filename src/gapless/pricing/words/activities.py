@@ -5,9 +5,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from gapless.catalogue.queries import between_operators, samples
 from gapless.catalogue.queries.input.fetch_waits import MIN_LOOKS, WAIT_PHRASES
 from gapless.catalogue.queries.input.loaders import percent
 from gapless.model.evidence import Evidence
+from gapless.model.host_code import HostCode
 from gapless.model.run import LoaderUse
 
 MOSTLY: Final = 0.6  # of a group: one of its leaves stands for it
@@ -19,6 +21,7 @@ _RECURRENT: Final = "recurrent layers"  # products and more, in one operator per
 _RECURRENT_LAYER: Final = re.compile(r"(?:^|:|_)(?:lstm|gru|rnn)(?:$|_)")
 _OWN_CODE: Final = "idle.data.other"
 _LOADS_ITSELF: Final = "the training process loads itself"
+_CODE_PHRASES: Final = {**WAIT_PHRASES, "file": "reading or writing files"}  # by kinds of code
 # Of a group, by its largest leaf.
 LEAF_PHRASES: Final[Mapping[str, str]] = {
     "idle.data.read": "reading them",
@@ -76,6 +79,22 @@ def describe_kind(evidence: Evidence, leaf: str) -> str:
         if sum(ns for _, ns in top_operators[:count]) >= MOSTLY * ns_by_operator.total():
             return " and ".join(name for name, _ in top_operators[:count])
     return LEAF_PHRASES[leaf]
+
+
+def describe_code(evidence: Evidence, leaf: str) -> str:
+    """Describe what the thread's own code does, as it was sampled: Python, a library, or a wait."""
+    code = find_code(evidence)
+    if code is None:
+        return LEAF_PHRASES[leaf]
+    if code.kind == "python":
+        return LEAF_PHRASES[leaf] if code.library is None else f"in {code.library}"
+    return _CODE_PHRASES.get(code.kind, LEAF_PHRASES[leaf])
+
+
+def find_code(evidence: Evidence) -> HostCode | None:
+    """Return the function in which most of what the thread does itself was sampled."""
+    python_ns = evidence.per_step(*between_operators.PYTHON_LEAVES)
+    return samples.find_explaining_code(evidence, python_ns)
 
 
 def name_waiter(evidence: Evidence) -> str:

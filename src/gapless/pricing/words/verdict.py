@@ -34,9 +34,11 @@ from gapless.pricing.locate import line_of_leaf
 from gapless.pricing.words.activities import (
     LEAF_PHRASES,
     MOSTLY,
+    describe_code,
     describe_data_wait,
     describe_kind,
     describe_samples,
+    find_code,
     largest_leaf,
     name_waiter,
 )
@@ -207,14 +209,12 @@ def _host_phrase(evidence: Evidence, owner: str) -> str:
     leaf = largest_leaf(evidence, owner)
     if leaf is None or leaf not in LEAF_PHRASES:
         return ""
-    line_ref = (
-        _line_of_python(evidence, leaf)
+    words = (
+        f"{describe_code(evidence, leaf)}{_line_of_python(evidence, leaf)}"
         if leaf in between_operators.PYTHON_LEAVES
-        else _line_of_leaves(evidence, (leaf,))
+        else f"{LEAF_PHRASES[leaf]}{_line_of_leaves(evidence, (leaf,))}"
     )
-    if not evidence.on_device:
-        return f", mostly {LEAF_PHRASES[leaf]}{line_ref}"
-    return f", which is mostly {LEAF_PHRASES[leaf]}{line_ref}"
+    return f", which is mostly {words}" if evidence.on_device else f", mostly {words}"
 
 
 def _line_of_python(evidence: Evidence, leaf: str) -> str:
@@ -225,9 +225,7 @@ def _line_of_python(evidence: Evidence, leaf: str) -> str:
     """
     if not samples.sum_sampled_ns(evidence):
         return _line_of_leaves(evidence, (leaf,))
-    location = samples.code_location(
-        samples.find_explaining_code(evidence, evidence.per_step(*between_operators.PYTHON_LEAVES))
-    )
+    location = samples.code_location(find_code(evidence))
     line_ref = _format_line(location)
     if location is not None and find_framework(evidence) and runs_loop(evidence, location):
         return f" that {line_ref.strip(' ()')} calls"

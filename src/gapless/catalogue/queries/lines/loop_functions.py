@@ -28,14 +28,10 @@ def find_loop_function(evidence: Evidence, loop: Loop) -> Location | None:
     """Return the user's function that holds the loop: the innermost that the loop does not call.
 
     A function that the loop calls is called as often as its operators. Without stacks of a window
-    it is the user's function whose own Python was sampled most.
+    it is the user's function whose own Python was sampled most, if that is half of the loop's time.
     """
     if not evidence.study.sites:
-        top = samples.find_top_code(evidence)
-        is_python = top is not None and top.kind == "python" and top.library is None
-        location = samples.code_location(top) if is_python else None
-        function = "" if location is None else (location.function or "").rpartition(".")[2]
-        return None if location is None else replace(location, function=function)
+        return _find_sampled_function(evidence, calling_ns(evidence, loop))
     files = {site.file for site in evidence.study.sites}
     own_lines = [line for line in evidence.study.tables.lines if line.file in files and line.calls]
     location = _find_direct_caller(evidence, loop, own_lines)
@@ -59,6 +55,20 @@ def find_loop_function(evidence: Evidence, loop: Loop) -> Location | None:
     return (
         None if innermost is None else Location(innermost.file, innermost.line, innermost.function)
     )
+
+
+def _find_sampled_function(evidence: Evidence, loop_ns: float) -> Location | None:
+    """Return the function whose own Python was sampled most; of little of it there is no telling.
+
+    It may as well be one beside the loop, that calls no operators.
+    """
+    top = samples.find_top_code(evidence)
+    if top is None or top.kind != "python" or top.library is not None:
+        return None
+    location = samples.code_location(top)
+    if location is None or samples.code_ns(evidence, top) < MIN_CALL_SHARE * loop_ns:
+        return None
+    return replace(location, function=(location.function or "").rpartition(".")[2])
 
 
 def _holds_another(evidence: Evidence, loop: Loop, location: Location) -> bool:
