@@ -8,6 +8,7 @@ from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.catalogue.queries.between_operators import (
     PYTHON,
     SILENT,
+    find_hold_up,
     find_whole_function,
     measure_excess,
 )
@@ -76,3 +77,16 @@ def test_a_function_of_python_goes_with_what_it_copies_where_a_device_waits(
         assert ("copy." in change.leaves) is (share is not None)
         if share is not None:
             assert (share.mid, change.sampled) == (pytest.approx(0.8), True)
+
+
+def test_what_runs_at_the_line_of_a_sleep_is_none_of_it() -> None:
+    step_ns, place = 10e6, ("train.py", 5, "<module>")
+    sleep = HostCode("sleep", 0.7, 1.0, *place, None, 1.0, 400)
+    solver = HostCode("python", 0.28, 1.0, *place, "numpy", 1.0, 400)
+    alone = HostCode("sleep", 0.7, 1.0, *place, None, 0.72, 400)
+    for codes, share in (((sleep, solver), 0.72), ((alone,), 0.72)):
+        evidence = evidence_of(example_facts.cpu(), {"busy.math": 0.1, SILENT: 9.9}, *codes)
+        code, held_ns = find_hold_up(evidence, measure_excess(evidence))
+        assert code == codes[0]
+        assert held_ns.mid == pytest.approx(share * step_ns)
+        assert held_ns.high < 0.8 * step_ns

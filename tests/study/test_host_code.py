@@ -180,6 +180,33 @@ def test_what_waits_for_a_process_is_no_socket() -> None:
     assert (wait_code.kind, wait_code.line) == ("process", 25)
 
 
+def test_a_process_that_starts_is_waited_for_too() -> None:
+    log = Log()
+    start = ("/x/lib/python3.11/subprocess.py", 1883, "Popen._execute_child")
+    log.stacks.append(
+        StackCount("training", (start, ("train.py", 8, "main")), 3, 0, 300, (("other", 300),))
+    )
+    log.stacks.append(StackCount("training", (("train.py", 9, "main"),), 1, ran_ns=100))
+    (wait_code,) = (code for code in host_code([log.to_process()]) if code.kind != "python")
+    assert (wait_code.kind, wait_code.line) == ("process", 8)
+
+
+def test_a_lock_of_python_is_a_wait_for_another_thread() -> None:
+    log = Log()
+    wait = ("/x/lib/python3.11/threading.py", 327, "Condition.wait")
+    queue = ("/x/lib/python3.11/queue.py", 171, "Queue.get")
+    main = ("train.py", 9, "main")
+    in_c = ("/x/site-packages/numpy/linalg/_linalg.py", 5, "svd")
+    log.stacks.append(StackCount("training", (wait, queue, main), 6, 0, 600, (("lock", 600),)))
+    log.stacks.append(StackCount("training", (in_c, main), 3, 0, 300, (("lock", 300),)))
+    log.stacks.append(StackCount("training", (main,), 1, ran_ns=100))
+    codes = host_code([log.to_process()])
+    assert [(code.kind, code.line, code.share) for code in codes] == [
+        ("lock", 9, 0.6),
+        ("python", 9, 0.1),
+    ]
+
+
 def test_a_thread_stands_where_it_waits_also_once_it_is_awake() -> None:
     log = Log()
     wait, next_line, main = ("env.py", 13, "step"), ("env.py", 14, "step"), ("train.py", 25, "main")

@@ -315,6 +315,7 @@ def test_the_line_of_python_is_where_it_was_sampled_not_where_operators_run() ->
         ("sleep", None, "sleeping"),
         ("file", None, "reading or writing files"),
         ("socket", None, "waiting for a socket"),
+        ("lock", None, "waiting for another thread"),
         ("python", "PIL", "in PIL"),
     ],
 )

@@ -6,7 +6,7 @@ from msgspec import Struct
 class HostCode(Struct, frozen=True):
     """What training threads did themselves, sampled; beside torch and waits for data."""
 
-    kind: str  # "python" (C called from it, too), or what it waits for: "sleep", "file", "socket" …
+    kind: str  # "python" (C called from it, too), or what it waits for: "sleep", "lock", …
     share: float  # of the threads' time
     inside: float  # of that, in the function; or at the line, if the function calls torch as well
     file: str | None = None  # of the deepest function in which most of it passes; None: of no one

@@ -126,7 +126,7 @@ def _describe_uncertain(diagnosis: Diagnosis, owner: str) -> str | None:
     if own_cause is not None:
         return f"{name_cause(own_cause)} may be part of it"
     cause = _find_unsure(diagnosis.present)
-    return None if cause is None else f"{name_cause(cause)} may be worth something"
+    return None if cause is None else f"a possible cause: {name_cause(cause)}"
 
 
 def _add_open_owner(

@@ -86,6 +86,7 @@ def find_hold_up(evidence: Evidence, excess: Excess) -> tuple[HostCode | None, E
     """Return what delays the thread, and for how long; a sampled function takes precedence.
 
     Samples tell how much of the time between operators it is; windows fill in what they leave open.
+    Of a wait samples alone tell: what runs beside it, in Python or a library, is none of it.
     """
     total_ns, lost_ns = excess.python_ns + excess.silent_ns, excess.lost_ns
     code = samples.find_explaining_code(evidence, lost_ns)
@@ -101,6 +102,9 @@ def find_hold_up(evidence: Evidence, excess: Excess) -> tuple[HostCode | None, E
     if sampled_ns is None:
         return code, window_ns
     max_ns = total_ns - excess.named_ns - _TYPICAL_SHARE * excess.usual_ns
+    if code is not None and code.kind != "python":
+        mid_ns = min(sampled_ns.mid, max_ns)
+        return code, Estimate(min(sampled_ns.low, mid_ns), mid_ns, min(sampled_ns.high, max_ns))
     mid_ns = max(lost_ns, min(sampled_ns.mid, max_ns))
     low_ns = max(window_ns.low, min(sampled_ns.low, mid_ns))
     return code, Estimate(low_ns, mid_ns, max(mid_ns, min(sampled_ns.high, max_ns)))

@@ -37,6 +37,7 @@ _SENTENCES: Final = {  # by kind of sampled code
     "socket": "Waiting for a socket in {place} takes",
     "pipe": "Waiting for another process through a pipe in {place} takes",
     "process": "Waiting for another process in {place} takes",
+    "lock": "Waiting for another thread in {place} takes",
 }
 OR_IN_WORKERS: Final = "{or in the loader's workers}"  # of a remedy: said where a loader is
 _REMEDIES: Final = {
@@ -55,6 +56,7 @@ _REMEDIES: Final = {
     "socket": f"ask ahead, in a thread{OR_IN_WORKERS}, so that the answer lies ready",
     "pipe": "ask ahead, so that the answer lies ready",
     "process": "start it and go on; look for its end at a later step",
+    "lock": "what that thread does takes the time: do it faster, in several threads or processes",
 }
 
 
@@ -92,7 +94,7 @@ def estimate_held_ns(evidence: Evidence, code: HostCode, direct_ns: Estimate) ->
     step_ns = evidence.step_ns
     if not step_ns or not code.looks:
         return None
-    calls_ns, share = direct_ns, estimate_share(code.stood, code.looks)
+    calls_ns, share = direct_ns, estimate_share(_held_share(evidence, code), code.looks)
     if code.kind != "python":
         calls_ns = Estimate(0.0, 0.0, 0.0)
     elif evidence.study.sites:
@@ -105,6 +107,21 @@ def estimate_held_ns(evidence: Evidence, code: HostCode, direct_ns: Estimate) ->
     low, mid, high = share.low * step_ns, share.mid * step_ns, share.high * step_ns
     mid = max(0.0, mid - calls_ns.mid)
     return Estimate(min(mid, max(0.0, low - calls_ns.high)), mid, max(mid, high - calls_ns.low))
+
+
+def _held_share(evidence: Evidence, code: HostCode) -> float:
+    """Return how much of the time the threads stood in a function for what it does there.
+
+    A wait takes no more than that: what else is sampled at the same line remains without it.
+    """
+    if code.kind == "python":
+        return code.stood
+    others_share = sum(
+        other.share * other.inside
+        for other in evidence.host_code
+        if (other.file, other.line) == (code.file, code.line) and other != code
+    )
+    return max(code.share * code.inside, code.stood - others_share)
 
 
 def estimate_share(hit_share: float, looks: int) -> Estimate:

@@ -21,7 +21,11 @@ _RECURRENT: Final = "recurrent layers"  # products and more, in one operator per
 _RECURRENT_LAYER: Final = re.compile(r"(?:^|:|_)(?:lstm|gru|rnn)(?:$|_)")
 _OWN_CODE: Final = "idle.data.other"
 _LOADS_ITSELF: Final = "the training process loads itself"
-_CODE_PHRASES: Final = {**WAIT_PHRASES, "file": "reading or writing files"}  # by kinds of code
+_CODE_PHRASES: Final = {  # by kinds of code
+    **WAIT_PHRASES,
+    "file": "reading or writing files",
+    "lock": "waiting for another thread",
+}
 # Of a group, by its largest leaf.
 LEAF_PHRASES: Final[Mapping[str, str]] = {
     "idle.data.read": "reading them",

@@ -7,13 +7,11 @@ from typing import Final
 from gapless.capture.source_lines import is_library
 from gapless.model.host_code import FetchWait
 from gapless.model.recording import Process, StackCount
-from gapless.recorded.training.host_code import name_wait
+from gapless.recorded.training.host_code import LOCK, name_wait
 from gapless.recorded.training.lines import StackFrame, is_recorder_stack
 
 _FETCH_FILE: Final = "torch/utils/data/_utils/fetch.py"
-_LOCK: Final = "lock"
-_LOCK_FILES: Final = ("/threading.py", "/queue.py")  # in C a thread may wait for those that compute
-_KINDS: Final = ("sleep", "socket", "pipe", "process", _LOCK)
+_KINDS: Final = ("sleep", "socket", "pipe", "process", LOCK)
 _MIN_SHARE: Final = 0.01  # of the time of fetches
 
 
@@ -35,7 +33,7 @@ def fetch_waits(processes: Iterable[Process]) -> tuple[FetchWait, ...]:
         frame = next((frame for frame in frames if not is_library(frame[0])), None)
         for kind, ns in stack.waits if frame is not None else ():
             name = name_wait(stack, kind)
-            if frame is not None and name in _KINDS and (name != _LOCK or _is_python_lock(frames)):
+            if frame is not None and name in _KINDS:
                 spent_ns.setdefault(name, Counter())[frame] += ns
     waits = [
         FetchWait(kind, spent.total() / total_ns, looks, *spent.most_common(1)[0][0])
@@ -51,7 +49,3 @@ def _fetch_frames(stack: StackCount) -> tuple[StackFrame, ...]:
         if file.replace("\\", "/").endswith(_FETCH_FILE):
             return stack.frames[:index]
     return ()
-
-
-def _is_python_lock(frames: tuple[StackFrame, ...]) -> bool:
-    return frames[0][0].replace("\\", "/").endswith(_LOCK_FILES)

@@ -21,10 +21,13 @@ from gapless.recorded.training.lines import (
 _MIN_SHARE: Final = 0.01  # of the time
 _MAIN_SHARE: Final = 0.6  # of some time: so much in one function is where it goes
 _PYTHON: Final = "python"
+LOCK: Final = "lock"
+_LOCK_FILES: Final = ("/threading.py", "/queue.py")  # in C a thread may wait for those that compute
 _NAMED_WAITS: Final = frozenset(
-    ("sleep", "file", "socket", "pipe", "process")
+    ("sleep", "file", "socket", "pipe", "process", LOCK)
 )  # else it may be torch's
-_PROCESS_CHANNELS: Final = frozenset(("socket", "pipe", "file"))
+_UNNAMED: Final = "other"  # in subprocess: until the new process runs its program
+_PROCESS_CHANNELS: Final = frozenset(("socket", "pipe", "file", _UNNAMED))
 _CHANNEL_FILES: Final = (("/subprocess.py", "process"), ("multiprocessing/connection.py", "pipe"))
 _WeightedStack = tuple[StackCount, float]
 _T = TypeVar("_T")
@@ -47,8 +50,9 @@ def host_code(processes: Iterable[Process]) -> tuple[HostCode, ...]:
     stacks_by_kind: dict[str, list[_WeightedStack]] = {}
     for stack in user_stacks:
         for kind, ns in ((_PYTHON, stack.ran_ns), *stack.waits):
-            if ns and (kind == _PYTHON or kind in _NAMED_WAITS):
-                stacks_by_kind.setdefault(name_wait(stack, kind), []).append((stack, float(ns)))
+            name = name_wait(stack, kind)
+            if ns and (name == _PYTHON or name in _NAMED_WAITS):
+                stacks_by_kind.setdefault(name, []).append((stack, float(ns)))
     torch_callers = {
         (frame[0], frame[2]) for stack in stacks if is_torch(stack) for frame in user_frames(stack)
     }
@@ -83,8 +87,11 @@ def _stood_ns(
 def name_wait(stack: StackCount, kind: str) -> str:
     """Name what a stack waits for: to the system, processes are connected by sockets or pipes.
 
-    ``subprocess`` waits in ``poll``, ``multiprocessing`` at a pair of sockets.
+    ``subprocess`` waits in ``poll``, ``multiprocessing`` at a pair of sockets. A lock that is not
+    Python's own has no name: what is computed in C waits at some, too.
     """
+    if kind == LOCK:
+        return LOCK if is_python_lock(stack.frames) else _UNNAMED
     if kind not in _PROCESS_CHANNELS:
         return kind
     files = [frame[0].replace("\\", "/") for frame in stack.frames]
@@ -97,6 +104,11 @@ def name_wait(stack: StackCount, kind: str) -> str:
         ),
         kind,
     )
+
+
+def is_python_lock(frames: Sequence[StackFrame]) -> bool:
+    """Return whether a stack that waits at a lock does so in Python: for another thread."""
+    return bool(frames) and frames[0][0].replace("\\", "/").endswith(_LOCK_FILES)
 
 
 def _build_host_code(

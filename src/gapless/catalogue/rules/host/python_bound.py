@@ -60,7 +60,7 @@ _TENSOR_REMEDY: Final = (
     operator("aten::addmm", calls=100, host_ms=10)
     HostCode("socket", 0.66, 1.0, "train.py", 12, "fetch")
     # A simulator that sleeps, between thousands of small operators
-    > A sleep in `Simulator.step` (train.py:13) takes 12.6 ms of each 24.0 ms step.
+    > A sleep in `Simulator.step` (train.py:13) takes 11.5 ms of each 24.0 ms step.
     cpu()
     busy.math 8, idle.host.python 16
     operator("aten::add", calls=3000, host_ms=8)
