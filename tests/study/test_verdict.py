@@ -21,7 +21,7 @@ from gapless.catalogue.examples.example_facts import (
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.examples.ranks import evidence_of_ranks, hot_line, with_rank_lines
 from gapless.catalogue.examples.work import example_work
-from gapless.catalogue.queries.samples import suggest_remedy
+from gapless.catalogue.queries.samples import is_in_single_step, suggest_remedy
 from gapless.catalogue.queries.trace_facts import infer_facts
 from gapless.model.change import ZERO_FACTOR, Bucket, Change, Drop, LoaderChange, Prediction
 from gapless.model.edit import Location
@@ -293,6 +293,25 @@ def test_what_no_window_shows_is_said_with_the_line_that_samples_tell() -> None:
         "70 % of each step is in steps of a kind that no window holds (6 % of all, 70.0 ms "
         "each); stacks sampled in all steps stood mostly at ppo.py:21 (60 %)"
     )
+
+
+def test_a_single_long_step_has_no_share_of_each_step() -> None:
+    run = evidence_of(cpu(), {"busy.math": 22, "idle.host.python": 3, "step": 75})
+    recorded = run.study.recorded
+    assert recorded is not None
+    assert recorded.account is not None
+    assert recorded.steps is not None
+    for count in (1, 2):
+        unlike = UnlikeSteps(count / recorded.steps.noted, 0.75, 4_000_000_000)
+        account = replace(recorded.account, unlike=unlike)
+        study = replace(run.study, recorded=replace(recorded, account=account))
+        evidence = replace(run, study=study)
+        sentence = sentence_of(evidence)
+        assert sentence.startswith("88 % of each step is computing") is (count == 1)
+        words = "leave aside a long step seen once, 4.00 s, 75 % of the recorded steps' time"
+        assert (words in sentence) is (count == 1)
+        for share, is_in in ((0.7, count == 1), (0.3, False)):
+            assert is_in_single_step(evidence, Estimate(share, share, share)) is is_in
 
 
 def test_the_line_of_python_is_where_it_was_sampled_not_where_operators_run() -> None:

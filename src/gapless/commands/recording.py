@@ -182,18 +182,21 @@ def _finish_run(
             f"not all fits in {outcome.folder}; the rest is in {outcome.leftover_spool}", arguments
         )
     if outcome.why is not None:
-        failure = (
-            f"the command failed with exit code {command_result.code}; "
-            if command_result.code > 0
-            else ""
-        )
-        speak(f"{failure}nothing was recorded: {outcome.why}", arguments)
+        failure_text = _describe_failure(command_result.code)
+        speak(f"{failure_text}nothing was recorded: {outcome.why}", arguments)
         for sentence in outcome.torch_processes:
             speak(sentence, arguments)
     _print_report(outcome, arguments)
     if outcome.recorded and getattr(arguments, "gather", None) is not None:
         _gather_run(outcome.folder, arguments)
     return outcome
+
+
+def _describe_failure(exit_code: int | None) -> str:
+    """Return how a command failed, to begin a sentence with; nothing of one that a signal ended."""
+    if exit_code is None or exit_code <= 0:
+        return ""
+    return f"the command failed with exit code {exit_code}; "
 
 
 def _check_gather(arguments: argparse.Namespace) -> None:
@@ -248,7 +251,9 @@ def _print_report(outcome: "RunOutcome", arguments: argparse.Namespace) -> None:
     if not arguments.quiet:
         with suppress(OSError):  # a progress bar may have left the cursor in the middle of a line
             sys.stderr.write("\n")
-        speak(f"recorded in {relative_path(outcome.folder)}", arguments)
+        exit_code = None if study.recorded is None else study.recorded.life.exit_code
+        failure_text = _describe_failure(exit_code)
+        speak(f"{failure_text}recorded in {relative_path(outcome.folder)}", arguments)
         write_ended_run(study, arguments, sys.stderr)
     with contain_failures() as failures:  # of a tracker: the run was recorded all the same
         for sentence in log_to_trackers(study, arguments):

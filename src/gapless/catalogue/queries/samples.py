@@ -13,6 +13,7 @@ from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.host_code import CallLine, HostCode
+from gapless.model.rhythm import Sighting
 from gapless.model.study import Site
 
 _MIN_EXPLAINED_SHARE: Final = 0.5  # of the time lost, sampled in one function
@@ -194,6 +195,27 @@ def find_sampled_call(evidence: Evidence, callee: str) -> Location | None:
     calls = [call for call in evidence.call_lines if call.callee.rpartition(".")[2] == callee]
     top = max(calls, key=lambda call: call.share, default=None)
     return None if top is None else Location(top.file, top.line, top.function)
+
+
+def find_single_step(evidence: Evidence) -> Sighting | None:
+    """Return the only step of a run that is like none in its windows; ``None``: more, or none."""
+    account = None if evidence.is_trace_only else evidence.step_account
+    steps = evidence.run_steps
+    if account is None or account.unlike is None or steps is None:
+        return None
+    count = round(account.unlike.steps * steps.noted)
+    return Sighting(1, account.unlike.mean_ns, None, at_start=False) if count == 1 else None
+
+
+def is_in_single_step(evidence: Evidence, share: Estimate) -> bool:
+    """Return whether what takes a share of the time must have been in a single long step.
+
+    All others together are less than half as long: who trains for longer never sees its like again.
+    """
+    if find_single_step(evidence) is None or evidence.step_account is None:
+        return False
+    unlike = evidence.step_account.unlike
+    return unlike is not None and 2 * (1 - unlike.time) < share.mid
 
 
 def code_location(code: HostCode | None) -> Location | None:

@@ -6,7 +6,9 @@ from typing import Final
 from gapless.catalogue.effects.occasions import CHECKPOINT, EVALUATION, LOGGING, PROFILING
 from gapless.catalogue.queries import periodic, windows
 from gapless.catalogue.queries.input.loaders import percent
+from gapless.catalogue.queries.samples import UNSPLIT, find_single_step
 from gapless.model.evidence import Evidence
+from gapless.model.rhythm import Sighting
 from gapless.pricing.words.activities import describe_samples
 
 _MIN_TIME_SHARE: Final = 0.05  # of the time: what takes less is not mentioned
@@ -15,6 +17,7 @@ _OCCASIONS: Final[Mapping[str, str]] = {
     LOGGING: "a call of a logger",
     EVALUATION: "an evaluation",
     PROFILING: "a trace of the training's own profiler",
+    UNSPLIT: "a long step",
 }
 
 
@@ -26,8 +29,7 @@ def rare_leaves(evidence: Evidence) -> dict[str, int]:
     rare_ns = {
         leaf: evidence.account.leaves.get(leaf, 0)
         for leaf in _OCCASIONS
-        if (sighting := periodic.find_sighting(evidence, leaf)) is not None
-        and sighting.period is None
+        if (sighting := _find_sighting(evidence, leaf)) is not None and sighting.period is None
     }
     return rare_ns if sum(rare_ns.values()) < evidence.account.wall_ns else {}
 
@@ -35,7 +37,7 @@ def rare_leaves(evidence: Evidence) -> dict[str, int]:
 def describe_rare(evidence: Evidence, rare_ns: Mapping[str, int]) -> str:
     """Describe what was left aside, if it is much."""
     main_leaf = max(rare_ns, key=lambda leaf: rare_ns[leaf], default=None)
-    sighting = None if main_leaf is None else periodic.find_sighting(evidence, main_leaf)
+    sighting = None if main_leaf is None else _find_sighting(evidence, main_leaf)
     if (
         main_leaf is None
         or sighting is None
@@ -46,10 +48,18 @@ def describe_rare(evidence: Evidence, rare_ns: Mapping[str, int]) -> str:
     each_word = "" if sighting.count == 1 else " each"
     frequency = f"{sighting.times}, {duration}{each_word}"
     share = percent(rare_ns[main_leaf] / evidence.account.wall_ns)
+    lines = describe_samples(evidence) if main_leaf == UNSPLIT else ""
     return (
         f"; these shares leave aside {_OCCASIONS[main_leaf]} seen {frequency}, "
-        f"{share} of the recorded steps' time"
+        f"{share} of the recorded steps' time{lines}"
     )
+
+
+def _find_sighting(evidence: Evidence, leaf: str) -> Sighting | None:
+    """Return how often something was seen; of steps that no window holds, one that is alone."""
+    if leaf == UNSPLIT:
+        return find_single_step(evidence)
+    return periodic.find_sighting(evidence, leaf)
 
 
 def describe_unwindowed(evidence: Evidence) -> str:

@@ -80,7 +80,7 @@ def verdict_of(evidence: Evidence, findings: Sequence[Finding]) -> StepVerdict |
     wall_ns = evidence.account.wall_ns - sum(rare_ns.values())
     lumps = Counter[str]()
     for leaf, ns in rare_ns.items():
-        lumps[group_of(leaf)] += ns
+        lumps[leaf if leaf == samples.UNSPLIT else group_of(leaf)] += ns
     shares = {name: (ns - lumps[name]) / wall_ns for name, ns in evidence.account.groups.items()}
     if not evidence.is_trace_only:  # of short steps of a check it may be half: no cause there
         shares.pop(_PROFILER_GROUP, None)

@@ -256,8 +256,8 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     samples show that call, or calling these operators takes half as long as the line at which most
     samples outside training are; else the function, if there is such a line. Other calls of such an
     operator keep their part. Recordings that do not tell calls that may wait count as if lines had
-    waited as long as the device works. Where no window shows what it does, half of the line's time
-    is sure.
+    waited as long as the device works. Where no window shows it, half of the time is sure; not what
+    can only have been in a single long step.
     """
     step_ns = evidence.step_ns
     lines = step_lines.find_costly_lines(evidence) if step_ns else ()
@@ -265,6 +265,7 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
         _line_detection(evidence, line)
         for line in lines[:_MAX_LINES]
         if line.share.low >= _min_share(evidence, line)
+        and not samples.is_in_single_step(evidence, line.share)
     ]
     if not detections and evidence.on_device:
         return _device_detections(evidence)
