@@ -18,7 +18,7 @@ from gapless.catalogue.examples.example_facts import (
     worker_loader,
     world,
 )
-from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.examples.parts import example_use, example_workers, operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks, hot_line, with_rank_lines
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries.samples import is_in_single_step, suggest_remedy
@@ -349,6 +349,21 @@ def test_what_the_thread_does_is_called_what_it_is(
     assert f"thread, which is mostly {words} (train.py:21);" in sentence_of(
         evidence_of(gpu(), leaves, code)
     )
+
+
+def test_a_trace_claims_no_python_where_a_wait_looks_the_same() -> None:
+    leaves = {"busy.math": 30, "idle.host.python": 70}
+    for parts, opening in (
+        ((), "the trace holds no operator"),
+        (
+            (operator("aten::mm", calls=10, host_ms=30),),
+            "70 % of each step the training thread spends outside operators, mostly in code of the "
+            "script, or in what that waits for; 30 %",
+        ),
+    ):
+        run = evidence_of(cpu(), leaves, *parts)
+        traced = replace(run, study=replace(run.study, recorded=None))
+        assert sentence_of(traced).startswith(opening)
 
 
 def test_of_a_library_that_takes_long_no_operators_are_advised() -> None:

@@ -10,7 +10,7 @@ from gapless.catalogue.queries.files import measure_named_ns
 from gapless.catalogue.queries.lines import training_calls
 from gapless.catalogue.queries.ranks import rank_waits
 from gapless.model.estimate import Estimate
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.host_code import HostCode
 
 PYTHON: Final = "idle.host.python"
@@ -46,6 +46,8 @@ class Excess(Struct, frozen=True):
 
 def measure_excess(evidence: Evidence) -> Excess:
     """Return the time between operators and how much is usual. Raises ``NotObservedError``."""
+    if is_empty_trace(evidence):
+        raise NotObservedError("operators", "the trace holds none")
     python_ns = rank_waits.min_rank_ns(evidence, PYTHON)
     silent_ns = rank_waits.min_rank_ns(evidence, SILENT)
     if _is_crowded(evidence):  # it may wait for a processor: only samples are certain
@@ -62,6 +64,12 @@ def measure_excess(evidence: Evidence) -> Excess:
         usual_ns,
         min(measure_named_ns(evidence), python_ns + silent_ns - usual_ns),
     )
+
+
+def is_empty_trace(evidence: Evidence) -> bool:
+    """Return whether a trace holds nothing that computes: it was written before its steps, say."""
+    tables = evidence.study.tables
+    return evidence.is_trace_only and not evidence.on_device and not tables.operators
 
 
 def _steady_ns(evidence: Evidence, silent_ns: float) -> float:

@@ -21,6 +21,7 @@ _RECURRENT: Final = "recurrent layers"  # products and more, in one operator per
 _RECURRENT_LAYER: Final = re.compile(r"(?:^|:|_)(?:lstm|gru|rnn)(?:$|_)")
 _OWN_CODE: Final = "idle.data.other"
 _LOADS_ITSELF: Final = "the training process loads itself"
+_TRACED_SILENCE: Final = "in code of the script, or in what that waits for"  # no trace tells them
 _CODE_PHRASES: Final = {  # by kinds of code
     **WAIT_PHRASES,
     "file": "reading or writing files",
@@ -89,7 +90,7 @@ def describe_code(evidence: Evidence, leaf: str) -> str:
     """Describe what the thread's own code does, as it was sampled: Python, a library, or a wait."""
     code = find_code(evidence)
     if code is None:
-        return LEAF_PHRASES[leaf]
+        return _TRACED_SILENCE if evidence.is_trace_only else LEAF_PHRASES[leaf]
     if code.kind == "python":
         return LEAF_PHRASES[leaf] if code.library is None else f"in {code.library}"
     return _CODE_PHRASES.get(code.kind, LEAF_PHRASES[leaf])

@@ -11,6 +11,7 @@ from gapless.model.evidence import Evidence
 from gapless.model.rhythm import Sighting
 from gapless.pricing.words.activities import describe_samples
 
+EMPTY_TRACE: Final = "the trace holds no operator: its profiler recorded no step that computes"
 _MIN_TIME_SHARE: Final = 0.05  # of the time: what takes less is not mentioned
 _OCCASIONS: Final[Mapping[str, str]] = {
     CHECKPOINT: "a checkpoint",

@@ -31,6 +31,7 @@ from gapless.model.evidence import Evidence
 from gapless.model.finding import Finding, StepVerdict
 from gapless.model.leaf import group_of
 from gapless.pricing.locate import line_of_leaf
+from gapless.pricing.words import aside
 from gapless.pricing.words.activities import (
     LEAF_PHRASES,
     MOSTLY,
@@ -42,7 +43,6 @@ from gapless.pricing.words.activities import (
     largest_leaf,
     name_waiter,
 )
-from gapless.pricing.words.aside import describe_rare, describe_unwindowed, rare_leaves
 
 COMPUTE: Final = "compute"
 _MIN_BOUND_SHARE: Final = 0.75  # of a step: above that a step is mostly computing
@@ -76,7 +76,9 @@ def verdict_of(evidence: Evidence, findings: Sequence[Finding]) -> StepVerdict |
     """
     if not evidence.step_ns or not evidence.account.wall_ns:
         return None
-    rare_ns = rare_leaves(evidence)
+    if between_operators.is_empty_trace(evidence):
+        return StepVerdict(aside.EMPTY_TRACE, "unknown", 1.0, named=False)
+    rare_ns = aside.rare_leaves(evidence)
     wall_ns = evidence.account.wall_ns - sum(rare_ns.values())
     lumps = Counter[str]()
     for leaf, ns in rare_ns.items():
@@ -84,7 +86,7 @@ def verdict_of(evidence: Evidence, findings: Sequence[Finding]) -> StepVerdict |
     shares = {name: (ns - lumps[name]) / wall_ns for name, ns in evidence.account.groups.items()}
     if not evidence.is_trace_only:  # of short steps of a check it may be half: no cause there
         shares.pop(_PROFILER_GROUP, None)
-    return _compose_verdict(evidence, findings, shares, describe_rare(evidence, rare_ns))
+    return _compose_verdict(evidence, findings, shares, aside.describe_rare(evidence, rare_ns))
 
 
 def _compose_verdict(
@@ -287,7 +289,7 @@ _DESCRIBE: Final[Mapping[str, Callable[[Evidence], str]]] = {
     "runtime": lambda evidence: _describe_rare(evidence, "runtime"),
     "io": lambda evidence: _describe_rare(evidence, "io"),
     "observer": lambda _: "goes to a profiler, and not to the training",
-    "step": describe_unwindowed,
+    "step": aside.describe_unwindowed,
 }
 
 _SHORT_PHRASES: Final[Mapping[str, str]] = {
