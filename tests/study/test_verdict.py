@@ -353,17 +353,14 @@ def test_what_the_thread_does_is_called_what_it_is(
 
 def test_a_trace_claims_no_python_where_a_wait_looks_the_same() -> None:
     leaves = {"busy.math": 30, "idle.host.python": 70}
-    for parts, opening in (
+    words = "mostly in code of the script, or in what that waits for; 30 %"
+    for parts, part_of_sentence in (
         ((), "the trace holds no operator"),
-        (
-            (operator("aten::mm", calls=10, host_ms=30),),
-            "70 % of each step the training thread spends outside operators, mostly in code of the "
-            "script, or in what that waits for; 30 %",
-        ),
+        ((operator("aten::mm", calls=10, host_ms=30),), words),
     ):
         run = evidence_of(cpu(), leaves, *parts)
         traced = replace(run, study=replace(run.study, recorded=None))
-        assert sentence_of(traced).startswith(opening)
+        assert part_of_sentence in sentence_of(traced)
 
 
 def test_of_a_library_that_takes_long_no_operators_are_advised() -> None:
