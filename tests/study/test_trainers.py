@@ -9,8 +9,8 @@ from gapless.recorded.training.trainers import find_trainer
 from tests.study.recording import Log, recording
 
 Frame = tuple[str, int, str]
-SITE = "/home/x/venv/lib/python3.12/site-packages"
-SCRIPT: Frame = ("/home/x/train.py", 30, "<module>")
+SITE = "/opt/venv/lib/python3.12/site-packages"
+SCRIPT: Frame = ("/opt/train.py", 30, "<module>")
 ENTRY: Frame = (f"{SITE}/diffusion/trainer.py", 10, "Trainer.train")
 STEP: Frame = (f"{SITE}/torch/optim/adam.py", 200, "Adam.step")
 BACKWARD: Frame = (f"{SITE}/torch/_tensor.py", 500, "Tensor.backward")
@@ -53,7 +53,7 @@ def test_lines_of_the_package_stand_for_the_call_of_its_trainer() -> None:
             id="a package that runs as a module",
         ),
         pytest.param(
-            [_stack(95, SCRIPT, ENTRY), _stack(5, ("/home/x/train.py", 31, "<module>"), BACKWARD)],
+            [_stack(95, SCRIPT, ENTRY), _stack(5, ("/opt/train.py", 31, "<module>"), BACKWARD)],
             None,
             id="a package computes most, the user's loop makes the steps",
         ),

@@ -24,6 +24,14 @@ class Location(Struct, frozen=True):
     function: str | None = None
 
 
+def short_path(file: str) -> str:
+    """Return a file's name; with the package, or folder, that its path begins at, if it does."""
+    *folders, name = file.replace("\\", "/").split("/")
+    if not folders or not folders[0].isidentifier():
+        return name
+    return "/".join((folders[0], *("…" for _ in folders[1:2]), name))
+
+
 class SetArgument(msgspec.Struct, frozen=True, tag="set_argument", tag_field="kind"):
     """Calls of ``target`` get ``value`` for the argument ``name``, whatever they passed.
 

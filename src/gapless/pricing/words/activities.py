@@ -7,6 +7,7 @@ from typing import Final
 
 from gapless.catalogue.queries.input.fetch_waits import MIN_LOOKS, WAIT_PHRASES
 from gapless.catalogue.queries.input.loaders import percent
+from gapless.model.edit import short_path
 from gapless.model.evidence import Evidence
 from gapless.model.run import LoaderUse
 
@@ -122,7 +123,7 @@ def describe_host_samples(evidence: Evidence) -> str:
 
 
 def _file_name(file: str | None) -> str:
-    return (file or "").replace("\\", "/").rpartition("/")[2]
+    return short_path(file or "")
 
 
 def describe_data_wait(evidence: Evidence) -> str:
