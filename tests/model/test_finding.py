@@ -33,6 +33,7 @@ def test_a_line_stands_beside_what_is_only_to_be_tried() -> None:
         ("C:\\train.py", "train.py"),
         ("train.py", "train.py"),
         ("<stdin>", "<stdin>"),
+        ("/opt/lib/python3.12/site-packages/mingpt/model.py", "mingpt/model.py"),
         ("mingpt/model.py", "mingpt/model.py"),
         ("metrics/utils/common.py", "metrics/…/common.py"),
     ],

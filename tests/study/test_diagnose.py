@@ -149,6 +149,13 @@ def test_lines_at_which_operators_run_are_not_told_of_what_lies_between_them() -
     assert diagnosis.outlook.endswith(
         "stacks sampled outside operators stood mostly at rl.py:21 (20 %)"
     )
+    within = (HotLine("training", "/venv/site-packages/rl/agent.py", 55, "fit", 9, 0.4),)
+    with_trainer = replace(with_code, trainer_lines=within)
+    diagnosis = diagnose(prices(replace(run, study=replace(run.study, recorded=with_trainer))), ())
+    assert diagnosis.outlook is not None
+    assert diagnosis.outlook.endswith(
+        "stacks sampled in all steps stood mostly at rl/agent.py:55 (40 %)"
+    )
 
 
 def _needs_a_loader(evidence: Evidence) -> Detection | None:

@@ -3,76 +3,78 @@
 import pytest
 
 from gapless.model.recording import StackCount
-from gapless.recorded.training.lines import hot_lines
-from gapless.recorded.training.processes import trainings
-from gapless.recorded.training.trainers import find_trainer
-from tests.study.recording import Log, recording
+from gapless.recorded.training.trainers import trainer_lines
+from tests.study.recording import Log
 
 Frame = tuple[str, int, str]
 SITE = "/opt/venv/lib/python3.12/site-packages"
-SCRIPT: Frame = ("/opt/train.py", 30, "<module>")
-ENTRY: Frame = (f"{SITE}/diffusion/trainer.py", 10, "Trainer.train")
 STEP: Frame = (f"{SITE}/torch/optim/adam.py", 200, "Adam.step")
 BACKWARD: Frame = (f"{SITE}/torch/_tensor.py", 500, "Tensor.backward")
+HYDRA: Frame = (f"{SITE}/hydra/main.py", 90, "decorated_main")
 
 
-def _entry_at(line: int) -> Frame:
-    return ENTRY[0], line, ENTRY[2]
+def _script(line: int, function: str = "<module>") -> Frame:
+    return "/opt/train.py", line, function
+
+
+def _trainer(line: int) -> Frame:
+    return f"{SITE}/diffusion/trainer.py", line, "Trainer.train"
 
 
 def _stack(ran_ns: int, *frames: Frame) -> StackCount:
-    """Return a stack of the training thread, the outermost frame first."""
+    """Return a stack of the training thread, from its outermost frame on."""
     return StackCount("training", frames[::-1], 1, ran_ns=ran_ns)
 
 
-def test_lines_of_the_package_stand_for_the_call_of_its_trainer() -> None:
-    log = Log()
-    log.stacks += [
-        _stack(60, SCRIPT, _entry_at(11), BACKWARD),
-        _stack(40, SCRIPT, _entry_at(12), STEP),
-    ]
-    assert [line.line for line in hot_lines([log.to_process()])] == [30]
-    (training,) = trainings(recording(log))
-    assert [(line.file, line.line, line.share) for line in hot_lines([training.process])] == [
-        ("diffusion/trainer.py", 11, 0.6),
-        ("diffusion/trainer.py", 12, 0.4),
-    ]
-
-
 @pytest.mark.parametrize(
-    ("stacks", "package"),
+    ("stacks", "shares"),
     [
         pytest.param(
-            [_stack(50, SCRIPT, ENTRY, BACKWARD), _stack(50, SCRIPT, ENTRY)],
-            "diffusion",
-            id="a package's trainer",
+            [
+                _stack(60, _script(30), _trainer(11), BACKWARD),
+                _stack(40, _script(30), _trainer(12), STEP),
+            ],
+            {11: 0.6, 12: 0.4},
+            id="a trainer",
         ),
         pytest.param(
-            [_stack(50, ENTRY, STEP), _stack(50, ENTRY)],
-            "diffusion",
+            [_stack(50, _trainer(11), STEP), _stack(50, _trainer(12))],
+            {11: 0.5, 12: 0.5},
             id="a package that runs as a module",
         ),
         pytest.param(
-            [_stack(95, SCRIPT, ENTRY), _stack(5, ("/opt/train.py", 31, "<module>"), BACKWARD)],
-            None,
-            id="a package computes most, the user's loop makes the steps",
+            [_stack(95, _script(30), HYDRA, _script(9, "main"), _trainer(11), STEP)],
+            {11: 1.0},
+            id="a trainer below a package that calls main",
         ),
         pytest.param(
-            [_stack(80, SCRIPT, ENTRY, BACKWARD), _stack(20, SCRIPT)],
-            None,
+            [_stack(50, _script(30), HYDRA, _script(line, "main"), STEP) for line in (7, 8)],
+            {},
+            id="a package that calls main, with a loop in it",
+        ),
+        pytest.param(
+            [
+                _stack(60, _script(30), _trainer(11), _script(5, "loss")),
+                _stack(40, _script(30), _trainer(12), STEP),
+            ],
+            {},
+            id="a trainer that calls the user's code back",
+        ),
+        pytest.param(
+            [_stack(80, _script(30), _trainer(11), STEP), _stack(20, _script(31))],
+            {},
             id="the user's own code takes a part",
         ),
-        pytest.param(
-            [_stack(9, SCRIPT, (f"{SITE}/transformers/trainer.py", 7, "Trainer.train"), STEP)],
-            None,
-            id="a framework with words of its own",
-        ),
-        pytest.param([_stack(9, SCRIPT, BACKWARD)], None, id="torch alone"),
-        pytest.param([_stack(9, SCRIPT, ENTRY)], None, id="nothing makes steps"),
-        pytest.param([], None, id="no stacks"),
+        pytest.param([_stack(9, _script(30), BACKWARD)], {}, id="torch alone"),
+        pytest.param([_stack(0, _script(30), _trainer(11))], {}, id="no time was measured"),
+        pytest.param([], {}, id="no stacks"),
     ],
 )
-def test_a_trainer_is_what_nearly_all_time_and_all_steps_go_through(
-    stacks: list[StackCount], package: str | None
+def test_lines_of_the_package_tell_where_one_call_of_it_stood(
+    stacks: list[StackCount], shares: dict[int, float]
 ) -> None:
-    assert find_trainer(stacks) == package
+    log = Log()
+    log.stacks += stacks
+    lines = trainer_lines([log.to_process()])
+    assert {line.line: line.share for line in lines} == shares
+    assert {line.file for line in lines} <= {_trainer(0)[0]}

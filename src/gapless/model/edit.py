@@ -4,6 +4,7 @@
 its source. A named edit (``catalogue.fixes``) is data composed of them.
 """
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
@@ -25,8 +26,9 @@ class Location(Struct, frozen=True):
 
 
 def short_path(file: str) -> str:
-    """Return a file's name; with the package, or folder, that its path begins at, if it does."""
-    *folders, name = file.replace("\\", "/").split("/")
+    """Return a file's name; with its package, or the folder that its path begins at, if any."""
+    path = file.replace("\\", "/")
+    *folders, name = re.split(r"/(?:site|dist)-packages/", path)[-1].split("/")
     if not folders or not folders[0].isidentifier():
         return name
     return "/".join((folders[0], *("…" for _ in folders[1:2]), name))

@@ -294,6 +294,7 @@ class RecordedRun(Struct, frozen=True):
     loading_lines: tuple[HotLine, ...] = ()  # of training threads, in loaders without workers
     call_lines: tuple[CallLine, ...] = ()  # most time first
     hook_lines: tuple[HotLine, ...] = ()  # of modules' and tensors' hooks, with all they call
+    trainer_lines: tuple[HotLine, ...] = ()  # of the package that the user's one line leaves all to
     fetch_waits: tuple[FetchWait, ...] = ()  # of making batches, most first
     calls: tuple[CallTree, ...] = ()  # of whole processes, by rank; of workers last
     pace: Pace | None = None  # where it was asked for (``Options.pictured``)

@@ -54,14 +54,10 @@ from gapless.recorded.training.calls import call_trees
 from gapless.recorded.training.fetch_waits import fetch_waits
 from gapless.recorded.training.hooks import hook_lines
 from gapless.recorded.training.host_code import host_code
-from gapless.recorded.training.lines import (
-    call_lines,
-    hot_lines,
-    lines_of_ranks,
-    loading_lines,
-)
+from gapless.recorded.training.lines import call_lines, hot_lines, lines_of_ranks, loading_lines
 from gapless.recorded.training.optimizers import other_optimizers
 from gapless.recorded.training.processes import Training, select_steppers, span_of_steps, trainings
+from gapless.recorded.training.trainers import trainer_lines
 from gapless.recorded.windows import study_windows
 from gapless.store.run import trials
 from gapless.study import run_constants
@@ -139,6 +135,7 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
         call_lines=call_lines(row.training.process for row in stepping_rows),
         fetch_waits=fetch_waits(processes),
         hook_lines=hook_lines(row.training.process for row in stepping_rows),
+        trainer_lines=trainer_lines(row.training.process for row in stepping_rows),
         calls=call_trees(rank_trainings),
         pace=step_pace(stepping_trainings, span) if options.pictured else None,
         nodes=add_exchanges(recording, span_of_steps(stepping_trainings)),

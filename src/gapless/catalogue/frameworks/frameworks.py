@@ -37,7 +37,7 @@ _LOOPS: Final = {  # modules whose functions run the loop of a training
         ("accelerate", r"accelerate/(accelerator|data_loader|optimizer)\.py$"),
     )
 }
-LOOP_PACKAGES: Final = frozenset({*_LOOPS, "pytorch_lightning", "lightning_fabric"})
+_PACKAGES: Final = frozenset({*_LOOPS, "pytorch_lightning", "lightning_fabric"})
 _OPTIMIZER_FIXES: Final = frozenset({"fused", "foreach"})
 _MIN_LOOP_SHARE: Final = 0.9  # of the training thread's samples: its line runs the whole loop
 _DERIVED: Final = {"transformers": "sentence_transformers"}  # framework → the one derived from it
@@ -45,7 +45,7 @@ _DERIVED: Final = {"transformers": "sentence_transformers"}  # framework → the
 
 def is_of_framework(file: str) -> bool:
     """Return whether a file, by its path within the packages, is one of a framework's own."""
-    return re.split(r"[/\\]", file)[0] in LOOP_PACKAGES
+    return re.split(r"[/\\]", file)[0] in _PACKAGES
 
 
 def find_framework(evidence: Evidence) -> str | None:

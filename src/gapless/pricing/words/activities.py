@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gapless.catalogue.queries.input.fetch_waits import MIN_LOOKS, WAIT_PHRASES
@@ -88,37 +88,30 @@ def name_waiter(evidence: Evidence) -> str:
 
 
 def describe_samples(evidence: Evidence) -> str:
-    """Describe the lines at which sampled stacks of the training thread were most often, if any."""
-    lines = evidence.hot_lines
-    frequent_lines = [
-        line for line in lines if line.thread == "training" and line.share >= _MIN_SAMPLE_SHARE
-    ][:_MAX_LINES]
-    line_refs = [
-        f"{_file_name(line.file)}:{line.line} ({percent(line.share)})" for line in frequent_lines
-    ]
-    return (
-        f"; stacks sampled in all steps stood mostly at {' and '.join(line_refs)}"
-        if line_refs
-        else ""
-    )
+    """Describe the lines at which sampled stacks of the training thread were most often, if any.
+
+    Where the user's script leaves all to a package's trainer, they are the package's.
+    """
+    lines = [line for line in evidence.hot_lines if line.thread == "training"]
+    within = evidence.recorded.trainer_lines
+    line_refs = _format_lines((line.file, line.line, line.share) for line in within or lines)
+    return f"; stacks sampled in all steps stood mostly at {line_refs}" if line_refs else ""
 
 
 def describe_host_samples(evidence: Evidence) -> str:
     """Describe the lines at which they were most often outside operators, where samples tell."""
-    lines = evidence.host_code
-    if not lines:
+    lines = [line for line in evidence.host_code if line.file]
+    if not evidence.host_code or evidence.recorded.trainer_lines:
         return describe_samples(evidence)
-    frequent_lines = [
-        line for line in lines if line.file and line.share * line.inside >= _MIN_SAMPLE_SHARE
-    ][:_MAX_LINES]
-    line_refs = [
-        f"{_file_name(line.file)}:{line.line} ({percent(line.share * line.inside)})"
-        for line in frequent_lines
-    ]
-    return (
-        f"; stacks sampled outside operators stood mostly at {' and '.join(line_refs)}"
-        if line_refs
-        else ""
+    line_refs = _format_lines((line.file, line.line, line.share * line.inside) for line in lines)
+    return f"; stacks sampled outside operators stood mostly at {line_refs}" if line_refs else ""
+
+
+def _format_lines(lines: Iterable[tuple[str | None, int | None, float]]) -> str:
+    """Return the first lines that hold much, each with its share."""
+    frequent_lines = [line for line in lines if line[2] >= _MIN_SAMPLE_SHARE][:_MAX_LINES]
+    return " and ".join(
+        f"{_file_name(file)}:{number} ({percent(share)})" for file, number, share in frequent_lines
     )
 
 

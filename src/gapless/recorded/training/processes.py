@@ -12,7 +12,6 @@ from gapless.model.recording import Process, Recording
 from gapless.model.trace import Int64
 from gapless.recorded.training.edges import Bool, Edges, find_edges, unprofiled_steps
 from gapless.recorded.training.stretches import Stretches, SummedCalls, find_stretches
-from gapless.recorded.training.trainers import show_trainer_lines
 
 _MIN_DEVICE_STEPS = 3  # measured steps of the device, or nothing is reported
 _MAX_AHEAD_SHARE = 0.5  # of the device's step: one of a host that runs ahead is that short
@@ -53,7 +52,6 @@ class Training(Struct, frozen=True):
 
 def trainings(recording: Recording) -> tuple[Training, ...]:
     """Return the training processes, by rank and start."""
-    recording = show_trainer_lines(recording)
     processes = [process for process in recording.processes if process.role == "training"]
     processes.sort(
         key=lambda process: (process.rank if process.rank is not None else -1, process.start)

@@ -1,107 +1,70 @@
-"""Packages that run the loop of a training: their lines are where its time goes.
-
-Of a script that only calls ``Trainer(…).train()``, or of ``python -m package.train``, no line says
-more than that. The lines of the package do.
-"""
+"""Lines of the package whose trainer the user's script calls, and leaves all else to."""
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable
+from itertools import takewhile
 from typing import Final
 
-from msgspec.structs import replace
-
 from gapless.capture.source_lines import is_library, package_of
-from gapless.catalogue.frameworks.frameworks import LOOP_PACKAGES
-from gapless.model.recording import Recording, StackCount
-from gapless.recorded.training.lines import StackFrame, is_recorder_stack
+from gapless.model.host_code import HotLine
+from gapless.model.recording import Process, StackCount
+from gapless.recorded.training.lines import StackFrame, is_recorder_stack, user_line
 
-_MIN_SHARE: Final = 0.9  # of the time, and of that in what makes steps
-_TORCH: Final = "torch"
-_FOLDERS: Final = ("/site-packages/", "/dist-packages/")
-_Entry = tuple[StackFrame | None, str]  # the user's line, if there is any, and a package
-_STEP_MAKERS: Final = (  # files of torch's whose functions make a step
-    "torch/_tensor.py",
-    "torch/autograd/",
-    "torch/optim/",
-)
+_MIN_SHARE: Final = 0.9  # of the training threads' time: in one call of the user's
+_MIN_LINE_SHARE: Final = 0.01
+_MAX_LINES: Final = 10
+_INSTALLED: Final = ("/site-packages/", "/dist-packages/")
+_NO_TRAINERS: Final = frozenset({None, "gapless", "torch"})
 
 
-def show_trainer_lines(recording: Recording) -> Recording:
-    """Return the recording with the files of packages that run the loop as a user's are.
+def trainer_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
+    """Return where in its package the one call stood that nearly all time passes in, longest first.
 
-    Their paths begin at the package then, as those in windows do. Nothing changes where the user's
-    own code runs the loop, or a framework that causes are put in the words of.
+    Of a script that calls ``Trainer(…).train()``, or of ``python -m package.train``, no line of the
+    user's tells more than that. Nothing is returned where the user's own lines do, or where no time
+    was measured. Shares are of the threads' time.
     """
-    trainers = [
-        find_trainer(process.stacks)
-        for process in recording.processes
-        if process.role == "training"
+    stacks = [
+        stack
+        for process in processes
+        for stack in process.stacks
+        if stack.thread == "training" and not is_recorder_stack(stack)
     ]
-    packages = frozenset(package for package in trainers if package is not None)
-    if not packages:
-        return recording
-    processes = (
-        replace(process, stacks=tuple(_shorten_stacks(process.stacks, packages)))
-        for process in recording.processes
+    package = _find_trainer(stacks)
+    total_ns = sum(map(_sum_ns, stacks))
+    lines, looks = Counter[StackFrame](), Counter[StackFrame]()
+    for stack in stacks if package is not None else ():
+        frame = next((frame for frame in stack.frames if package_of(frame[0]) == package), None)
+        if frame is not None:
+            lines[frame] += _sum_ns(stack)
+            looks[frame] += stack.count
+    return tuple(
+        HotLine("training", *frame, looks[frame], ns / total_ns)
+        for frame, ns in lines.most_common(_MAX_LINES)
+        if ns >= _MIN_LINE_SHARE * total_ns
     )
-    return replace(recording, processes=tuple(processes))
 
 
-def find_trainer(stacks: Sequence[StackCount]) -> str | None:
-    """Return the package that runs the loop; ``None``: the user's code does, or a framework."""
-    training_stacks = [
-        stack for stack in stacks if stack.thread == "training" and not is_recorder_stack(stack)
+def _sum_ns(stack: StackCount) -> int:
+    return stack.ran_ns + stack.blocked_ns
+
+
+def _find_trainer(stacks: Iterable[StackCount]) -> str | None:
+    """Return the package that one line of the user's, or none, calls in nearly all the time."""
+    times = Counter[tuple[StackFrame | None, str | None]]()
+    for stack in stacks:
+        times[user_line(stack), _find_package(stack)] += _sum_ns(stack)
+    (call, ns), *_ = times.most_common(1) or [((None, None), 0)]
+    return call[1] if ns and ns >= _MIN_SHARE * times.total() else None
+
+
+def _find_package(stack: StackCount) -> str | None:
+    """Return the package that the user's innermost line calls; or whose own module runs."""
+    called = takewhile(lambda frame: is_library(frame[0]), stack.frames)
+    packages = [
+        package
+        for frame in called
+        if any(folder in frame[0].replace("\\", "/") for folder in _INSTALLED)
+        and (package := package_of(frame[0])) not in _NO_TRAINERS
     ]
-    entry = _find_common_entry(training_stacks)
-    if entry is None or _find_common_entry(filter(_makes_step, training_stacks)) != entry:
-        return None
-    package = entry[1]
-    return None if package in LOOP_PACKAGES or is_library(package) else package
-
-
-def _find_common_entry(stacks: Iterable[StackCount]) -> _Entry | None:
-    """Return the entry that nearly all time passes through, if any does."""
-    times = Counter[_Entry | None]()
-    for stack in stacks:
-        times[_find_entry(stack)] += stack.ran_ns + stack.blocked_ns
-    entry, time = max(times.items(), key=lambda item: item[1], default=(None, 0))
-    return entry if time and time >= _MIN_SHARE * times.total() else None
-
-
-def _find_entry(stack: StackCount) -> _Entry | None:
-    """Return the outermost call of an installed package, and the user's line of it."""
-    line: StackFrame | None = None
-    for frame in reversed(stack.frames):
-        if not is_library(frame[0]):
-            line = frame
-        elif _is_installed(frame[0]) and package_of(frame[0]) not in {None, _TORCH}:
-            return line, package_of(frame[0]) or ""
-    return None
-
-
-def _makes_step(stack: StackCount) -> bool:
-    return any(maker in _path(frame[0]) for frame in stack.frames for maker in _STEP_MAKERS)
-
-
-def _shorten_stacks(
-    stacks: Iterable[StackCount], packages: Container[str | None]
-) -> Iterator[StackCount]:
-    for stack in stacks:
-        frames = tuple((_shorten(frame[0], packages), *frame[1:]) for frame in stack.frames)
-        yield replace(stack, frames=frames)
-
-
-def _shorten(file: str, packages: Container[str | None]) -> str:
-    """Return the path from the package on, if the file is of one of them."""
-    if not _is_installed(file) or package_of(file) not in packages:
-        return file
-    path = _path(file)
-    return file[max(path.rfind(folder) + len(folder) for folder in _FOLDERS if folder in path) :]
-
-
-def _is_installed(file: str) -> bool:
-    return any(folder in _path(file) for folder in _FOLDERS)
-
-
-def _path(file: str) -> str:
-    return file.replace("\\", "/")
+    return packages[-1] if packages else None

@@ -297,12 +297,16 @@ def _energy(joules: float) -> str:
 
 def line_lines(recorded: RecordedRun) -> Iterator[str]:
     """Return the source lines with the most samples, for each kind of thread."""
-    for thread, words in (("training", "the training thread"), ("worker", "the workers")):
-        lines = [line for line in recorded.lines if line.thread == thread][:3]
+    lines_by_thread = {
+        words: [line for line in recorded.lines if line.thread == thread]
+        for thread, words in (("training", "the training thread"), ("worker", "the workers"))
+    }
+    lines_by_thread["the trainer that it calls"] = list(recorded.trainer_lines)
+    for words, lines in lines_by_thread.items():
         if lines:
             line_texts = " · ".join(
                 f"{clean(short_path(line.file))}:{line.line} {clean(line.function)} "
                 f"{percent(line.share)}"
-                for line in lines
+                for line in lines[:3]
             )
             yield f"{words}, by sampled stacks: {line_texts}"
