@@ -14,7 +14,7 @@ from gapless.catalogue.examples.example_facts import gpu, loader
 from gapless.catalogue.examples.parts import example_use
 from gapless.errors import UsageError
 from gapless.model.change import Prediction
-from gapless.model.edit import Applicability, FixRequest
+from gapless.model.edit import Applicability, FixRequest, Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Diagnosis, Finding, Remedy, StepVerdict, TrialCandidate
@@ -170,6 +170,14 @@ def test_a_fix_stands_beside_a_second_cause_only_if_nothing_else_helps_there(stu
         "1.50× [1.40 … 1.60]",
         "--fix prefetch",
     )
+
+
+def test_a_fix_at_several_places_gives_no_less_than_the_one_that_gives_most(study: Study) -> None:
+    finding = DIAGNOSIS.findings[0]
+    there = Location("train.py", 42, "main")
+    lesser = replace(WORKERS, location=there, speedup=Estimate(1.0, 1.1, 1.2))
+    two_places = replace(study, proposals=(lesser, WORKERS))
+    assert rows(two_places, finding) == [("4.60× [4.10 … 5.00]", "--fix more-workers")]
 
 
 def test_values_are_typed_as_the_rule_asks_for_them(study: Study) -> None:

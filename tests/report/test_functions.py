@@ -29,7 +29,7 @@ USER_SITES = (
 def test_the_users_functions_are_told_by_what_they_hold_of_a_step() -> None:
     study = evidence_of(cpu(), {"busy.math": 40}, *STEP, *USER_SITES).study
     (line,) = function_lines(study)
-    assert line.endswith("saw a step: net.py:9 forward 50 % · train.py:15 schedule 30 %")
+    assert line.endswith("saw a step: src/net.py:9 forward 50 % · train.py:15 schedule 30 %")
 
 
 def test_without_stacks_no_function_is_told() -> None:

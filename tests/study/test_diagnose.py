@@ -157,7 +157,7 @@ def test_lines_at_which_operators_run_are_not_told_of_what_lies_between_them() -
     diagnosis = diagnose(prices(replace(run, study=replace(run.study, recorded=with_trainer))), ())
     assert diagnosis.outlook is not None
     assert diagnosis.outlook.endswith(
-        "stacks sampled in all steps stood mostly at agent.py:55 (40 %)"
+        "stacks sampled in all steps stood mostly at rl/agent.py:55 (40 %)"
     )
 
 

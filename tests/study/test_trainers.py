@@ -7,14 +7,14 @@ from gapless.recorded.training.trainers import trainer_lines
 from tests.study.recording import Log
 
 Frame = tuple[str, int, str]
-SITE = "/x/venv/lib/python3.12/site-packages"
+SITE = "/opt/venv/lib/python3.12/site-packages"
 STEP: Frame = (f"{SITE}/torch/optim/adam.py", 200, "Adam.step")
 BACKWARD: Frame = (f"{SITE}/torch/_tensor.py", 500, "Tensor.backward")
 HYDRA: Frame = (f"{SITE}/hydra/main.py", 90, "decorated_main")
 
 
 def _script(line: int, function: str = "<module>") -> Frame:
-    return "/x/train.py", line, function
+    return "/opt/train.py", line, function
 
 
 def _trainer(line: int) -> Frame:

@@ -4,6 +4,7 @@
 its source. A named edit (``catalogue.fixes``) is data composed of them.
 """
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
@@ -22,6 +23,15 @@ class Location(Struct, frozen=True):
     file: str
     line: int
     function: str | None = None
+
+
+def short_path(file: str) -> str:
+    """Return a file's name; with its package, or the folder that its path begins at, if any."""
+    path = file.replace("\\", "/")
+    *folders, name = re.split(r"/(?:site|dist)-packages/", path)[-1].split("/")
+    if not folders or not folders[0].isidentifier():
+        return name
+    return "/".join((folders[0], *("…" for _ in folders[1:2]), name))
 
 
 class SetArgument(msgspec.Struct, frozen=True, tag="set_argument", tag_field="kind"):

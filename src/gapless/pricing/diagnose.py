@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from pathlib import PurePath
 from typing import Final
 
 from msgspec.structs import replace
 
 from gapless.catalogue.declare.rule import Rule
 from gapless.catalogue.rules import RULES
+from gapless.model.edit import short_path
 from gapless.model.evidence import Evidence
 from gapless.model.finding import (
     Abstention,
@@ -171,7 +171,7 @@ def name_cause(detection: Detection, sentence: str = "") -> str:
     if detection.place is not None:
         return f"{detection.name} {detection.place}"
     location = detection.location
-    line = "" if location is None else f"{PurePath(location.file).name}:{location.line}"
+    line = "" if location is None else f"{short_path(location.file)}:{location.line}"
     is_named = re.search(rf"(?<![\w.]){re.escape(line)}(?!\d)", sentence) is not None
     return detection.name if not line or is_named else f"{detection.name} ({line})"
 

@@ -8,6 +8,7 @@ from typing import Final
 from gapless.catalogue.queries import between_operators, samples
 from gapless.catalogue.queries.input.fetch_waits import MIN_LOOKS, WAIT_PHRASES
 from gapless.catalogue.queries.input.loaders import percent
+from gapless.model.edit import short_path
 from gapless.model.evidence import Evidence
 from gapless.model.host_code import HostCode
 from gapless.model.run import LoaderUse
@@ -139,7 +140,7 @@ def _format_lines(lines: Iterable[tuple[str | None, int | None, float]]) -> str:
 
 
 def _file_name(file: str | None) -> str:
-    return (file or "").replace("\\", "/").rpartition("/")[2]
+    return short_path(file or "")
 
 
 def describe_data_wait(evidence: Evidence) -> str:

@@ -26,7 +26,7 @@ from gapless.model.change import (
     Omit,
     Scale,
 )
-from gapless.model.edit import Location
+from gapless.model.edit import Location, short_path
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Finding, StepVerdict
 from gapless.model.leaf import group_of
@@ -241,8 +241,7 @@ def _line_of_leaves(evidence: Evidence, leaves: tuple[str, ...]) -> str:
 def _format_line(location: Location | None) -> str:
     if location is None:
         return ""
-    name = location.file.replace("\\", "/").rpartition("/")[2]
-    return f" ({name}:{location.line})"
+    return f" ({short_path(location.file)}:{location.line})"
 
 
 def _describe_ranks(evidence: Evidence) -> str:

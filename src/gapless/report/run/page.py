@@ -2,11 +2,11 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
 from typing import Final, TextIO
 
 from rich.text import Text
 
+from gapless.model.edit import short_path
 from gapless.model.run import RecordedRun, Series
 from gapless.model.study import Study
 from gapless.model.tables import Line
@@ -178,4 +178,4 @@ def function_lines(study: Study) -> Iterator[str]:
 
 
 def _function_ref(line: Line) -> str:
-    return f"{clean(PurePath(line.file).name)}:{line.line} {clean(line.function)}"
+    return f"{clean(short_path(line.file))}:{line.line} {clean(line.function)}"

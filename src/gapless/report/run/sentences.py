@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from gapless.model.edit import short_path
 from gapless.model.rhythm import UnlikeSteps
 from gapless.model.run import ProcessTime, ProfilerSlowdown, RecordedRun, RunSteps
 from gapless.model.study import Study
@@ -304,11 +305,8 @@ def line_lines(recorded: RecordedRun) -> Iterator[str]:
     for words, lines in lines_by_thread.items():
         if lines:
             line_texts = " · ".join(
-                f"{_file_name(line.file)}:{line.line} {clean(line.function)} {percent(line.share)}"
+                f"{clean(short_path(line.file))}:{line.line} {clean(line.function)} "
+                f"{percent(line.share)}"
                 for line in lines[:3]
             )
             yield f"{words}, by sampled stacks: {line_texts}"
-
-
-def _file_name(file: str) -> str:
-    return clean(file.replace("\\", "/").rpartition("/")[2])

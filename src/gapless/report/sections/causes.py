@@ -1,10 +1,9 @@
 """Causes in words: what each costs, what is harmless, how well the replay behind it fits."""
 
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Final
 
-from gapless.model.edit import Applicability, Location
+from gapless.model.edit import Applicability, Location, short_path
 from gapless.model.estimate import Estimate
 from gapless.model.finding import (
     Diagnosis,
@@ -109,7 +108,7 @@ def sharing_command(study: Study) -> str | None:
 
 def line_ref(location: Location | None) -> str:
     """Format a line briefly: "train.py:41"."""
-    return "" if location is None else clean(f"{PurePath(location.file).name}:{location.line}")
+    return "" if location is None else clean(f"{short_path(location.file)}:{location.line}")
 
 
 def cause_lines(diagnosis: Diagnosis) -> Iterator[str]:

@@ -143,7 +143,8 @@ def _fix_of(
 ) -> tuple[str | None, Proposal | None]:
     """Return the fix against a cause as one types it, and the proposal behind it.
 
-    Of several the first that is not in ``shown_fixes``, shown with another cause.
+    Of several the first that is not in ``shown_fixes``, shown with another cause; of one fix at
+    several places the one that gives most, as the command changes all of them.
     """
     applicable = [
         proposal
@@ -152,12 +153,27 @@ def _fix_of(
         and finding.detection.code in proposal.remedies
         and (proposal.speedup is None or proposal.speedup.mid > 1)
     ]
-    for best in sorted(applicable, key=lambda candidate: candidate.fix in shown_fixes)[:1]:
+    for first in sorted(applicable, key=lambda candidate: candidate.fix in shown_fixes)[:1]:
+        places = [other for other in applicable if _is_elsewhere(first, other)]
+        best = max((first, *places), key=_find_gain)
         return _find_fix_spec(best, finding.detection.helps), best
     for remedy in finding.remedies[:1]:
         remedy_proposal = Proposal(remedy.request.fix, "", remedy.edits, remedy.applicability)
         return str(remedy.request), remedy_proposal
     return None, None
+
+
+def _is_elsewhere(proposal: Proposal, other: Proposal) -> bool:
+    """Return whether another proposal is the same fix at another place."""
+    return (
+        (other.fix, other.value) == (proposal.fix, proposal.value)
+        and other.location is not None
+        and other.location != proposal.location
+    )
+
+
+def _find_gain(proposal: Proposal) -> float:
+    return 0.0 if proposal.speedup is None else proposal.speedup.mid
 
 
 def fix_spec_of(study: Study, proposal: Proposal) -> str:
