@@ -45,6 +45,24 @@ def page_text(study: Study) -> str:
     return stream.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("counts", "rank", "peers"), [((40, 30, 10), None, 2), ((40, 10), None, 0), ((40, 30), 0, 0)]
+)
+def test_the_headline_counts_processes_without_ranks_that_step(
+    counts: tuple[int, ...], rank: int | None, peers: int
+) -> None:
+    logs = [
+        Log(pid=pid, rank=None if rank is None else rank + pid, start=0, end=6000)
+        for pid in range(len(counts))
+    ]
+    for log, steps in zip(logs, counts, strict=True):
+        log.add_steps(*(100 * step for step in range(1, steps + 1)))
+    head = page_text(study_recording(recording(*logs, ended_ms=6000))).splitlines()[0]
+    assert head.startswith("gapless · 40 steps of 100.0 ms")
+    assert ("processes that step" in head) is bool(peers)
+    assert head.endswith(f"one of {peers} processes that step") is bool(peers)
+
+
 def test_the_page_says_where_a_step_goes_and_its_parts_sum() -> None:
     text = page_text(in_process_study())
     head, command, folder, why, _, title, *account_lines = text.splitlines()

@@ -17,6 +17,7 @@ from gapless.report.text.text import clean
 _MIN_LONG_STEP_NS: Final = 1_000_000_000  # a step: few of them are seen in the time of a check
 _CHECK_STEPS: Final = 20  # such steps that a check should have time for
 _MINUTE_NS: Final = 60_000_000_000
+_MIN_PEER_SHARE: Final = 0.5  # of the time that the process looked at spends in steps
 _NOISE_STEPS: Final = 50  # steps below which the noise is not known
 PHASES: Final = {  # run leaves as they are printed, in order
     "set-up": "set-up",
@@ -50,7 +51,25 @@ def headline(
         devices = "GPUs" if (recorded.devices or 1) > 1 else "GPU"
         activity = f"the {devices} worked" if account.on_device else "operators ran"
         parts.append(f"{activity} {share} of the time")
+    peers = _count_peers(recorded)
+    if peers > 1:
+        parts.append(f"one of {peers} processes that step")
     return f"gapless · {' · '.join(parts)}"
+
+
+def _count_peers(recorded: RecordedRun) -> int:
+    """Count the processes without ranks that step half as long as the one looked at, or longer."""
+    leader = recorded.timeline.leading_process()
+    if leader is None or leader.rank is not None:
+        return 0
+    stepping_ns = [
+        process.steps * (process.mean_ns or 0)
+        for process in recorded.timeline.processes
+        if process.rank is None
+    ]
+    return sum(
+        ns >= _MIN_PEER_SHARE * leader.steps * (leader.mean_ns or 0) > 0 for ns in stepping_ns
+    )
 
 
 def _round_rate(value: float) -> float:
