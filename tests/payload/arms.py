@@ -102,17 +102,6 @@ def repeating() -> None:
             train_step(model, optimizer, batch)
 
 
-def evaluating() -> None:
-    model, optimizer = make_training()
-    training_batches, evaluation_batches = make_loader(32), make_loader(64)
-    for _ in range(8):
-        for batch in batches_of_epochs(training_batches, 1):
-            train_step(model, optimizer, batch)
-        for batch in batches_of_epochs(evaluation_batches, 1):
-            compute_loss(model.eval(), batch)
-        model.train()
-
-
 def scaled() -> None:
     model, optimizer = make_training()
     scaler = torch.amp.GradScaler("cpu")

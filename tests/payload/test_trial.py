@@ -32,12 +32,11 @@ NAMES = (
     "no_optimizer",
     "workers",
     "repeating",
-    "evaluating",
     "scaled",
     "short",
     "raising",
 )
-STOPPED_NAMES = NAMES[:8]
+STOPPED_NAMES = NAMES[:7]
 REPEATED_NAMES = ("plain", "accumulation", "gan", "workers")
 
 
@@ -195,11 +194,6 @@ def test_indices_are_told_in_the_order_handed_over(arm: ArmOutcome) -> None:
             (index // 8, 8, 8 * (index % 8 + 1)) for index in range(STOP)
         ]
         assert len({batch.checksum for batch in batches}) == STOP, "each epoch has its own order"
-
-
-def test_what_an_evaluation_reads_is_no_sample_of_the_training(arm: ArmOutcome) -> None:
-    (batches,) = observation_of(arm, "evaluating").indices.values()
-    assert max(batch.distinct or 0 for batch in batches) == 32
 
 
 def test_an_iterable_that_is_not_shared_among_workers_shows_its_repeats(arm: ArmOutcome) -> None:

@@ -2,8 +2,7 @@
 
 Of a loader over a map-style data set, a checksum of each batch's indices and how many distinct ones
 its iteration has had; of others, a checksum of each sample of the first batches. In the order in
-which the batches are handed over. So an edit that repeats or drops samples is seen. Loaders that
-no optimizer steps with, those of evaluations, are left out if another one trains.
+which the batches are handed over. So an edit that repeats or drops samples is seen.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections import deque
 from hashlib import blake2b
 from typing import Any
 
-from .. import imports, patching, recorder, stepping
+from .. import imports, patching, recorder
 from ..process_state import keep
 
 MAX_BATCHES = 4_000  # of a loader whose indices are written
@@ -33,7 +32,6 @@ class _Iteration:
         self.iterator = weakref.ref(iterator)
         self.drawn: deque[Any] = deque()  # and not handed over yet
         self.epoch = -1
-        self.steps: int | None = None  # of optimizers, when the last batch was handed over
         self.distinct: set[Any] | None = set()
 
 
@@ -47,7 +45,6 @@ class _TrainedSamples:
     def fork(self) -> None:
         """Know of nothing: what the parent saw, the parent writes."""
         self.iterations: dict[int, _Iteration] = {}  # by id of the iterator
-        self.training_loaders: set[int] = set()
         self.epochs: dict[int, int] = {}  # by loader, as those below
         self.indices: dict[int, list[Any]] = {}
         self.samples: dict[int, list[Any]] = {}
@@ -65,13 +62,8 @@ def begin(batches: int) -> None:
 
 
 def collect_samples() -> dict[str, Any]:
-    """Return what was handed over, by loader: by those that train, if any was seen to."""
-    return {"indices": _of_training(_trained.indices), "samples": _of_training(_trained.samples)}
-
-
-def _of_training(rows: dict[int, list[Any]]) -> dict[int, list[Any]]:
-    loaders = _trained.training_loaders or rows.keys()
-    return {loader: rows[loader] for loader in rows if loader in loaders}
+    """Return what was handed over, by loader."""
+    return {"indices": dict(_trained.indices), "samples": dict(_trained.samples)}
 
 
 def _watch(module: Any) -> None:
@@ -118,10 +110,6 @@ def _after_next(_state: Any, args: tuple, batch: Any, raised: Any) -> None:
     if iteration.epoch < 0:
         iteration.epoch = _trained.epochs.get(loader, 0)
         _trained.epochs[loader] = iteration.epoch + 1
-    steps = stepping.steps()
-    if iteration.steps not in {None, steps}:
-        _trained.training_loaders.add(loader)
-    iteration.steps = steps
     if iterator._dataset_kind == _MAP:
         _note_indices(iteration, _trained.indices.setdefault(loader, []))
     else:
