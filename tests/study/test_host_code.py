@@ -198,7 +198,12 @@ def test_a_lock_of_python_is_a_wait_for_another_thread() -> None:
     main = ("train.py", 9, "main")
     in_c = ("/x/site-packages/numpy/linalg/_linalg.py", 5, "svd")
     log.stacks.append(StackCount("training", (wait, queue, main), 6, 0, 600, (("lock", 600),)))
-    log.stacks.append(StackCount("training", (in_c, main), 3, 0, 300, (("lock", 300),)))
+    parallel = ("/x/site-packages/torch/nn/parallel/parallel_apply.py", 5, "parallel_apply")
+    future = ("/x/lib/python3.11/concurrent/futures/_base.py", 451, "Future.result")
+    compiler = ("/x/site-packages/torch/_inductor/async_compile.py", 5, "wait")
+    torch_stacks = ((in_c, main), (wait, parallel, main), (wait, future, compiler, main))
+    for stack in torch_stacks:
+        log.stacks.append(StackCount("training", stack, 3, 0, 100, (("lock", 100),)))
     log.stacks.append(StackCount("training", (main,), 1, ran_ns=100))
     codes = host_code([log.to_process()])
     assert [(code.kind, code.line, code.share) for code in codes] == [

@@ -21,7 +21,7 @@ from gapless.catalogue.examples.example_facts import (
 from gapless.catalogue.examples.parts import example_use, example_workers, operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks, hot_line, with_rank_lines
 from gapless.catalogue.examples.work import example_work
-from gapless.catalogue.queries.samples import is_in_single_step, suggest_remedy
+from gapless.catalogue.queries.samples import find_top_code, is_in_single_step, suggest_remedy
 from gapless.catalogue.queries.trace_facts import infer_facts
 from gapless.model.change import ZERO_FACTOR, Bucket, Change, Drop, LoaderChange, Prediction
 from gapless.model.edit import Location
@@ -311,7 +311,10 @@ def test_a_single_long_step_has_no_share_of_each_step() -> None:
         words = "leave aside a long step seen once, 4.00 s, 75 % of the recorded steps' time"
         assert (words in sentence) is (count == 1)
         for share, is_in in ((0.7, count == 1), (0.3, False)):
-            assert is_in_single_step(evidence, Estimate(share, share, share)) is is_in
+            assert is_in_single_step(evidence, share) is is_in
+        code = HostCode("socket", 0.74, 1.0, "/job/train.py", 12, "download", None, 0.74, 200)
+        with_code = replace(study, recorded=replace(recorded, account=account, host_code=(code,)))
+        assert (find_top_code(replace(run, study=with_code)) is None) is (count == 1)
 
 
 def test_the_line_of_python_is_where_it_was_sampled_not_where_operators_run() -> None:
@@ -363,9 +366,11 @@ def test_a_trace_claims_no_python_where_a_wait_looks_the_same() -> None:
         assert part_of_sentence in sentence_of(traced)
 
 
-def test_of_a_library_that_takes_long_no_operators_are_advised() -> None:
+def test_what_a_library_takes_long_for_is_done_beforehand() -> None:
     code = HostCode("python", 0.6, 1.0, "/job/train.py", 21, "load", "PIL", 0.6, 200)
-    assert "tensors" not in suggest_remedy(evidence_of(cpu(), {"busy.math": 1.0}), code)
+    remedy = suggest_remedy(evidence_of(cpu(), {"busy.math": 1.0}), code)
+    assert remedy.startswith("do it once beforehand, or less often")
+    assert "what works on the model's outputs can be written as operations on tensors" in remedy
 
 
 def test_operators_of_no_known_kind_are_named_where_one_is_most_of_them() -> None:

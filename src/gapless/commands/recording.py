@@ -251,8 +251,9 @@ def _print_report(outcome: "RunOutcome", arguments: argparse.Namespace) -> None:
     if not arguments.quiet:
         with suppress(OSError):  # a progress bar may have left the cursor in the middle of a line
             sys.stderr.write("\n")
-        exit_code = None if study.recorded is None else study.recorded.life.exit_code
-        failure_text = _describe_failure(exit_code)
+        life = None if study.recorded is None else study.recorded.life
+        failed = life is not None and life.stopped_by is None  # not what gapless ended itself
+        failure_text = _describe_failure(life.exit_code) if life is not None and failed else ""
         speak(f"{failure_text}recorded in {relative_path(outcome.folder)}", arguments)
         write_ended_run(study, arguments, sys.stderr)
     with contain_failures() as failures:  # of a tracker: the run was recorded all the same

@@ -28,7 +28,7 @@ class Location(Struct, frozen=True):
 def short_path(file: str) -> str:
     """Return a file's name; with its package, or the folder that its path begins at, if any."""
     path = file.replace("\\", "/")
-    *folders, name = re.split(r"/(?:site|dist)-packages/", path)[-1].split("/")
+    *folders, name = re.split(r"(?:^|/)(?:site|dist)-packages/", path)[-1].split("/")
     if not folders or not folders[0].isidentifier():
         return name
     return "/".join((folders[0], *("…" for _ in folders[1:2]), name))

@@ -5,7 +5,7 @@ from pathlib import PurePath
 
 from gapless.catalogue.declare.fix import Fix, Option
 from gapless.errors import UsageError
-from gapless.model.edit import Location, Proposal
+from gapless.model.edit import Location, Proposal, short_path
 from gapless.model.facts import Facts, Loader, Model, Optimizer, Parallel
 
 
@@ -20,7 +20,8 @@ def is_at_line(location: Location | None, line_ref: str | None) -> bool:
     )
     path = PurePath(location.file)
     file_parts = PurePath(file).parts
-    return path.parts[-len(file_parts) :] == file_parts and (not line or int(line) == location.line)
+    is_file = path.parts[-len(file_parts) :] == file_parts or file == short_path(location.file)
+    return is_file and (not line or int(line) == location.line)
 
 
 def name_line(location: Location | None) -> str:

@@ -16,6 +16,7 @@ from gapless.model.host_code import CallLine, HostCode
 from gapless.model.rhythm import Sighting
 from gapless.model.study import Site
 
+_MIN_STEPS: Final = 20  # of a run, for a single one of them to stand alone
 _MIN_EXPLAINED_SHARE: Final = 0.5  # of the time lost, sampled in one function
 _STANDARD_ERRORS: Final = 2.0  # of a share: 95 % lie within
 # Of a line's time to that of the rest, between starts: what is left of the differences between
@@ -47,7 +48,8 @@ _REMEDIES: Final = {
         "torch.compile helps where it is part of the model"
     ),
     "library": (
-        "do it once beforehand, less often, or in the workers of a DataLoader, beside the step"
+        f"do it once beforehand, or less often{OR_IN_WORKERS}; what works on the model's outputs "
+        "can be written as operations on tensors"
     ),
     "sleep": "leave it out; what it waits for can be waited for in a thread, beside the step",
     "file": (
@@ -69,7 +71,11 @@ def sum_sampled_ns(evidence: Evidence) -> float:
 
 def find_top_code(evidence: Evidence) -> HostCode | None:
     """Return the user's function in which most was sampled, if any is known."""
-    codes = evidence.host_code
+    codes = (
+        code
+        for code in evidence.host_code
+        if not is_in_single_step(evidence, code.share * code.inside)
+    )
     top = max(codes, key=lambda code: code.share * code.inside, default=None)
     return None if top is None or top.function is None or top.kind not in _SENTENCES else top
 
@@ -198,24 +204,26 @@ def find_sampled_call(evidence: Evidence, callee: str) -> Location | None:
 
 
 def find_single_step(evidence: Evidence) -> Sighting | None:
-    """Return the only step of a run that is like none in its windows; ``None``: more, or none."""
+    """Return the one of many steps that is longer than those in windows; ``None``: not one."""
     account = None if evidence.is_trace_only else evidence.step_account
     steps = evidence.run_steps
     if account is None or account.unlike is None or steps is None:
+        return None
+    if steps.noted < _MIN_STEPS or account.unlike.mean_ns < (evidence.step_ns or 0):
         return None
     count = round(account.unlike.steps * steps.noted)
     return Sighting(1, account.unlike.mean_ns, None, at_start=False) if count == 1 else None
 
 
-def is_in_single_step(evidence: Evidence, share: Estimate) -> bool:
+def is_in_single_step(evidence: Evidence, share: float) -> bool:
     """Return whether what takes a share of the time must have been in a single long step.
 
-    All others together are less than half as long: who trains for longer never sees its like again.
+    All others together are less than half as long. Whether its like comes again is not known.
     """
     if find_single_step(evidence) is None or evidence.step_account is None:
         return False
     unlike = evidence.step_account.unlike
-    return unlike is not None and 2 * (1 - unlike.time) < share.mid
+    return unlike is not None and 2 * (1 - unlike.time) < share
 
 
 def code_location(code: HostCode | None) -> Location | None:

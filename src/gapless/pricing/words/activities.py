@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from gapless.catalogue.queries import between_operators, samples
@@ -10,7 +10,7 @@ from gapless.catalogue.queries.input.fetch_waits import MIN_LOOKS, WAIT_PHRASES
 from gapless.catalogue.queries.input.loaders import percent
 from gapless.model.edit import short_path
 from gapless.model.evidence import Evidence
-from gapless.model.host_code import HostCode
+from gapless.model.host_code import HostCode, HotLine
 from gapless.model.run import LoaderUse
 
 MOSTLY: Final = 0.6  # of a group: one of its leaves stands for it
@@ -97,6 +97,12 @@ def describe_code(evidence: Evidence, leaf: str) -> str:
     return _CODE_PHRASES.get(code.kind, LEAF_PHRASES[leaf])
 
 
+def describe_call(code: HostCode | None, line_ref: str) -> str:
+    """Describe the call below which code was sampled, after what it does."""
+    is_wait = code is not None and code.kind != "python"
+    return f", below {line_ref}" if is_wait else f" that {line_ref} calls"
+
+
 def find_code(evidence: Evidence) -> HostCode | None:
     """Return the function in which most of what the thread does itself was sampled."""
     python_ns = evidence.per_step(*between_operators.PYTHON_LEAVES)
@@ -118,7 +124,7 @@ def describe_samples(evidence: Evidence) -> str:
     """
     lines = [line for line in evidence.hot_lines if line.thread == "training"]
     within = evidence.recorded.trainer_lines
-    line_refs = _format_lines((line.file, line.line, line.share) for line in within or lines)
+    line_refs = _format_lines(_read_shares(within)) or _format_lines(_read_shares(lines))
     return f"; stacks sampled in all steps stood mostly at {line_refs}" if line_refs else ""
 
 
@@ -129,6 +135,10 @@ def describe_host_samples(evidence: Evidence) -> str:
         return describe_samples(evidence)
     line_refs = _format_lines((line.file, line.line, line.share * line.inside) for line in lines)
     return f"; stacks sampled outside operators stood mostly at {line_refs}" if line_refs else ""
+
+
+def _read_shares(lines: Iterable[HotLine]) -> Iterator[tuple[str, int, float]]:
+    return ((line.file, line.line, line.share) for line in lines)
 
 
 def _format_lines(lines: Iterable[tuple[str | None, int | None, float]]) -> str:

@@ -35,6 +35,7 @@ from gapless.pricing.words import aside
 from gapless.pricing.words.activities import (
     LEAF_PHRASES,
     MOSTLY,
+    describe_call,
     describe_code,
     describe_data_wait,
     describe_kind,
@@ -227,10 +228,10 @@ def _line_of_python(evidence: Evidence, leaf: str) -> str:
     """
     if not samples.sum_sampled_ns(evidence):
         return _line_of_leaves(evidence, (leaf,))
-    location = samples.code_location(find_code(evidence))
+    location = samples.code_location(code := find_code(evidence))
     line_ref = _format_line(location)
     if location is not None and find_framework(evidence) and runs_loop(evidence, location):
-        return f" that {line_ref.strip(' ()')} calls"
+        return describe_call(code, line_ref.strip(" ()"))
     return line_ref
 
 

@@ -22,6 +22,8 @@ _MIN_SHARE: Final = 0.01  # of the time
 _MAIN_SHARE: Final = 0.6  # of some time: so much in one function is where it goes
 _PYTHON: Final = "python"
 LOCK: Final = "lock"
+_TORCH: Final = "torch"
+_FUTURES: Final = "/concurrent/futures/"
 _LOCK_FILES: Final = ("/threading.py", "/queue.py")  # in C a thread may wait for those that compute
 _NAMED_WAITS: Final = frozenset(
     ("sleep", "file", "socket", "pipe", "process", LOCK)
@@ -107,8 +109,22 @@ def name_wait(stack: StackCount, kind: str) -> str:
 
 
 def is_python_lock(frames: Sequence[StackFrame]) -> bool:
-    """Return whether a stack that waits at a lock does so in Python: for another thread."""
-    return bool(frames) and frames[0][0].replace("\\", "/").endswith(_LOCK_FILES)
+    """Return whether a stack that waits at a lock does so in Python: for another thread.
+
+    What torch waits at so is its own work: that of its threads, or what it compiles.
+    """
+    if not frames or not _path(frames[0]).endswith(_LOCK_FILES):
+        return False
+    caller = next((frame for frame in frames if not _is_waiting(_path(frame))), None)
+    return caller is None or package_of(caller[0]) != _TORCH
+
+
+def _is_waiting(path: str) -> bool:
+    return path.endswith(_LOCK_FILES) or _FUTURES in path
+
+
+def _path(frame: StackFrame) -> str:
+    return frame[0].replace("\\", "/")
 
 
 def _build_host_code(

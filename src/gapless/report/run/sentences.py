@@ -317,11 +317,14 @@ def _energy(joules: float) -> str:
 def line_lines(recorded: RecordedRun) -> Iterator[str]:
     """Return the source lines with the most samples, for each kind of thread."""
     lines_by_thread = {
-        words: [line for line in recorded.lines if line.thread == thread]
-        for thread, words in (("training", "the training thread"), ("worker", "the workers"))
+        thread: [line for line in recorded.lines if line.thread == thread]
+        for thread in ("training", "worker")
     }
-    lines_by_thread["the trainer that it calls"] = list(recorded.trainer_lines)
-    for words, lines in lines_by_thread.items():
+    for words, lines in (
+        ("the training thread", lines_by_thread["training"]),
+        ("the package that runs the loop", recorded.trainer_lines),
+        ("the workers", lines_by_thread["worker"]),
+    ):
         if lines:
             line_texts = " · ".join(
                 f"{clean(short_path(line.file))}:{line.line} {clean(line.function)} "

@@ -265,7 +265,7 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
         _line_detection(evidence, line)
         for line in lines[:_MAX_LINES]
         if line.share.low >= _min_share(evidence, line)
-        and not samples.is_in_single_step(evidence, line.share)
+        and not samples.is_in_single_step(evidence, line.share.mid)
     ]
     if not detections and evidence.on_device:
         return _device_detections(evidence)
