@@ -2,6 +2,7 @@
 
 import re
 import sys
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -22,6 +23,7 @@ _OPERATORS: Final = re.compile(  # Python of torch's around operators
     r"(^|[/\\])torch[/\\](functional|_jit_internal|_tensor|nn[/\\]functional|nn[/\\]utils[/\\]rnn)\.py$"
 )
 _LIBRARY: Final = re.compile(r"^<|site-packages[/\\]|dist-packages[/\\]|[/\\]lib[/\\]python\d")
+_MAX_FILES: Final = 10_000  # whose kind is kept: stacks name the same ones again and again
 _PACKAGES: Final = frozenset(
     {"torch", "torchvision", "torchaudio", "torchdata", "triton", "numpy", "PIL", "transformers"}
     | {"accelerate", "lightning", "lightning_fabric", "pytorch_lightning", "deepspeed", "timm"}
@@ -78,6 +80,7 @@ def is_recorder(file: str) -> bool:
     return bool(_RECORDER.search(file))
 
 
+@lru_cache(_MAX_FILES)
 def is_library(file: str) -> bool:
     """Return whether a file is of the standard library or of a package that users do not edit."""
     head = re.split(r"[/\\]", file)[0].removesuffix(".py")
@@ -89,6 +92,7 @@ def is_library(file: str) -> bool:
     )
 
 
+@lru_cache(_MAX_FILES)
 def package_of(file: str) -> str | None:
     """Return the package or standard module that a file is of; None: it is a user's."""
     parts = re.split(r"[/\\]", file)

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import rank_steps, rank_waits
+from gapless.catalogue.queries.samples import UNSPLIT
 from gapless.model.change import (
     NO_LOADER,
     Bucket,
@@ -47,7 +48,6 @@ _HOST: Final = (
 )
 _EXCHANGE: Final = ("comm.", "idle.comm.")
 _ALL_OF_HOST: Final = "idle.host"
-_UNSPLIT: Final = "step"  # no window shows it: what slows the whole host may slow all of it
 _LUMPS: Final = ("idle.gc", "idle.io_main", "idle.profiler")  # known from the run's marks
 _DATA: Final = "idle.data."
 _OTHERS_LEAF: Final = "idle.device.wait"
@@ -124,7 +124,8 @@ def _charge_leaves(evidence: Evidence, change: Drop | HostChange) -> Charge:
         other_share = max(other_share, rank_waits.known_excess_share(evidence))
     own_share = _common_share(evidence, *leaves) * max(0.0, 1 - kept_share.mid)
     if isinstance(change, HostChange) and _ALL_OF_HOST in leaves:
-        own_share += _common_share(evidence, _UNSPLIT) * max_removed
+        # No window shows it: what slows the whole host may slow all of it.
+        own_share += _common_share(evidence, UNSPLIT) * max_removed
     return Charge(own_share, frees_host * _host_idle_share(evidence) + max_removed * other_share)
 
 

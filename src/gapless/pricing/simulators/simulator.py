@@ -23,6 +23,7 @@ from gapless.capture.reread import (
 )
 from gapless.catalogue.queries import between_operators
 from gapless.catalogue.queries.ranks.rank_waits import find_ranks
+from gapless.catalogue.queries.samples import UNSPLIT
 from gapless.model.account import Account
 from gapless.model.change import (
     NO_LOADER,
@@ -60,7 +61,6 @@ _MIN_WAIT_SHARE: Final = 0.05  # of a step, for workers: above that they may be 
 # of a step: above that, more work of the thread means less waiting
 _MIN_HIDDEN_SHARE: Final = 0.005
 _DATA: Final = "idle.data"
-_UNSPLIT: Final = "step"  # the leaf of steps that no window holds
 _MIN_GAIN: Final = 0.02  # of a gain that is checked again, with the loader
 
 
@@ -282,7 +282,7 @@ def _is_of_account(change: Change) -> bool:
     return isinstance(change, HostChange) and (
         change.sampled
         or set(change.leaves) <= set(between_operators.PYTHON_LEAVES)
-        or _UNSPLIT in change.leaves
+        or UNSPLIT in change.leaves
     )
 
 
@@ -295,7 +295,7 @@ def _atypical_steps(evidence: Evidence) -> UnlikeSteps | None:
     step_account = evidence.step_account
     if step_account is None or step_account.unlike is None:
         return None
-    return replace(step_account.unlike, time=evidence.share(_UNSPLIT))
+    return replace(step_account.unlike, time=evidence.share(UNSPLIT))
 
 
 def _is_weighed(evidence: Evidence) -> bool:

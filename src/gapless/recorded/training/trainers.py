@@ -1,5 +1,6 @@
 """Lines of the package whose trainer the user's script calls, and leaves all else to."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from itertools import takewhile
@@ -13,8 +14,7 @@ from gapless.recorded.training.lines import StackFrame, is_recorder_stack, user_
 _MIN_SHARE: Final = 0.9  # of the training threads' time: in one call of the user's
 _MIN_LINE_SHARE: Final = 0.01
 _MAX_LINES: Final = 10
-_INSTALLED: Final = ("/site-packages/", "/dist-packages/")
-_NO_TRAINERS: Final = frozenset({None, "gapless", "torch"})
+_NO_TRAINERS: Final = frozenset({None, "gapless", "torch"}) | sys.stdlib_module_names
 
 
 def trainer_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
@@ -62,9 +62,6 @@ def _find_package(stack: StackCount) -> str | None:
     """Return the package that the user's innermost line calls; or whose own module runs."""
     called = takewhile(lambda frame: is_library(frame[0]), stack.frames)
     packages = [
-        package
-        for frame in called
-        if any(folder in frame[0].replace("\\", "/") for folder in _INSTALLED)
-        and (package := package_of(frame[0])) not in _NO_TRAINERS
+        package for frame in called if (package := package_of(frame[0])) not in _NO_TRAINERS
     ]
     return packages[-1] if packages else None
